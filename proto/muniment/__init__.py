@@ -1,0 +1,1 @@
+"""Muniment's client: evidence and checked answers from a Muniment gateway."""

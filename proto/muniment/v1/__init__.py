@@ -1,0 +1,1 @@
+"""The contract `muniment.v1`, generated from the protos beside it."""
