@@ -36,10 +36,12 @@ class Principal:
     @cached_property
     def digest(self) -> str:
         """Over all that policy may read of the principal: two tokens of one user with equal claims share it."""
-        attributes = [part for name, value in sorted(self.attributes.items()) for part in (name, type(value).__name__, str(value))]
-        return digest(
-            self.issuer, self.subject, self.tenant_id, len(self.groups), *self.groups, len(self.roles), *sorted(self.roles), *attributes
-        )
+        attributes = [
+            part for name, value in sorted(self.attributes.items()) for part in (name, type(value).__name__, str(value))
+        ]
+        groups = (len(self.groups), *self.groups)
+        roles = (len(self.roles), *sorted(self.roles))
+        return digest(self.issuer, self.subject, self.tenant_id, *groups, *roles, *attributes)
 
     def to_input(self) -> dict[str, object]:
         """`input.principal` for Rego."""
