@@ -2,16 +2,18 @@
 
 PolicyError(MunimentFault)
 ├── PolicyUnavailable      the engine is away, late, answers an error or has no policy: heals without the caller
-├── PolicyRevisionMoved    the engine answered under another policy revision than the request is pinned to: pin again
+├── PolicyRevisionMoved    the engine answered under other revisions than the request is pinned to: pin again
 ├── UntranslatableResidual a policy uses what can't become a filter: its author must change it
 ├── RevisionUnproved       an answer does not say, or contradicts itself about, which revision decided it
 ├── MalformedDecision      an answer is not exactly of the expected shape
+├── PolicyRefused          a policy text that may not be put into a bundle
+├── AuditUnavailable       the audit log can't be written: nothing may be released without it
 ├── FilterTooLarge         a filter is deeper or larger than the store may be asked
 └── IllTypedFilter         a comparison does not fit its attribute's type
 """
 
 from core.errors import MunimentFault
-from core.ids import PolicyRevision
+from core.ids import DataRevision, PolicyRevision
 
 
 class PolicyError(MunimentFault):
@@ -23,12 +25,12 @@ class PolicyUnavailable(PolicyError):
 
 
 class PolicyRevisionMoved(PolicyError):
-    """The engine runs `actual`, not the `expected` revision of the request's pin."""
+    """The engine decides by `actual` and `actual_data`, not by the revisions of the request's pin."""
 
-    def __init__(self, expected: PolicyRevision, actual: PolicyRevision) -> None:
-        super().__init__(f"policy revision is {actual}, the request is pinned to {expected}")
-        self.expected = expected
+    def __init__(self, actual: PolicyRevision, actual_data: DataRevision) -> None:
+        super().__init__(f"policy is at {actual} with data {actual_data}, the request is pinned to other revisions")
         self.actual = actual
+        self.actual_data = actual_data
 
 
 class UntranslatableResidual(PolicyError):
@@ -71,3 +73,17 @@ class FilterTooLarge(PolicyError):
 
 class IllTypedFilter(PolicyError):
     """An attribute that does not exist, or a value or operator that it can't have."""
+
+
+class PolicyRefused(PolicyError):
+    """`file` has, at `line`, what no bundle may hold."""
+
+    def __init__(self, file: str, line: int, why: str) -> None:
+        super().__init__(f"{file}:{line}: {why}")
+        self.file = file
+        self.line = line
+        self.why = why
+
+
+class AuditUnavailable(PolicyError):
+    """A record could not be written or made durable."""

@@ -39,8 +39,8 @@ class Principal:
         attributes = [
             part for name, value in sorted(self.attributes.items()) for part in (name, type(value).__name__, str(value))
         ]
-        groups = (len(self.groups), *self.groups)
-        roles = (len(self.roles), *sorted(self.roles))
+        groups: list[str | int] = [len(self.groups), *self.groups]
+        roles: list[str | int] = [len(self.roles), *sorted(self.roles)]
         return digest(self.issuer, self.subject, self.tenant_id, *groups, *roles, *attributes)
 
     def to_input(self) -> dict[str, object]:
