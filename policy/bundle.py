@@ -17,8 +17,12 @@ SHIPPED = Path(__file__).with_name("bundle")
 ROOTS = ("muniment/authz", "muniment/meta", "muniment/tenants")
 
 _TENANT_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-_NOT_CODE = re.compile(r'("(?:\\.|[^"\\\n])*")|(`[^`]*`)|#[^\n]*')
-_PACKAGE = re.compile(r'\A\s*package\s+muniment\.tenants(?:\.(\w+)|\["([^"\n]+)"\])[ \t]*\n')
+_PACKAGE = re.compile(
+    r'\A(?:\s|#[^\n]*\n)*package[ \t]+muniment\.tenants(?:\.(\w+)|\["([^"\n]+)"\])[ \t]*(?:#[^\n]*)?\n'
+)
+
+# Both look at the raw text, comments and strings included: template strings hold code, so telling code from text takes
+# a parser, and a false alarm costs little.
 # the parts of the input that do not change while time passes; any other use counts as reading `now`
 _TIMELESS_INPUT = re.compile(r"\binput\b(?!\.(?:principal|fragment|fragments|rpc|source)\b)")
 # a decision is kept and proved by its revisions: what differs from call to call has no place in one
@@ -62,7 +66,7 @@ def revision_of(files: Mapping[str, str], meta: Mapping[str, object]) -> PolicyR
 
 def reads_now(rego: str) -> bool:
     """Whether a module may depend on `input.now`: false only when each use of `input` names a part without time."""
-    return _TIMELESS_INPUT.search(_code(rego)) is not None
+    return _TIMELESS_INPUT.search(rego) is not None
 
 
 def _tenant_files(packages: Mapping[TenantId, str]) -> dict[str, str]:
@@ -71,7 +75,7 @@ def _tenant_files(packages: Mapping[TenantId, str]) -> dict[str, str]:
         name = f"muniment/tenants/{tenant_id}/include.rego"
         if not _TENANT_ID.fullmatch(tenant_id):
             raise PolicyRefused("tenant id", 0, "only letters, digits, _ and - can name a tenant's package")
-        declared = _PACKAGE.match(_without_comments(text))
+        declared = _PACKAGE.match(text)
         if declared is None or (declared[1] or declared[2]) != tenant_id:
             raise PolicyRefused(name, 1, f'must be in package muniment.tenants["{tenant_id}"]')
         files[name] = text
@@ -79,20 +83,10 @@ def _tenant_files(packages: Mapping[TenantId, str]) -> dict[str, str]:
 
 
 def _refuse_unrepeatable(name: str, text: str) -> None:
-    code = _code(text)
-    found = _UNREPEATABLE.search(code)
+    found = _UNREPEATABLE.search(text)
     if found is not None:
         why = f"{found[0]} is not determined by input and data; the time of a request is input.now"
-        raise PolicyRefused(name, code.count("\n", 0, found.start()) + 1, why)
-
-
-def _without_comments(rego: str) -> str:
-    return _NOT_CODE.sub(lambda match: match[0] if match[1] or match[2] else "", rego)
-
-
-def _code(rego: str) -> str:
-    """The module without comments and with strings emptied; lines keep their numbers."""
-    return _NOT_CODE.sub(lambda match: '""' + "\n" * match[0].count("\n") if match[1] or match[2] else "", rego)
+        raise PolicyRefused(name, text.count("\n", 0, found.start()) + 1, why)
 
 
 def _replace(target_dir: Path, contents: Mapping[str, str]) -> None:
