@@ -45,13 +45,15 @@ class NodeKind(StrEnum):
 class Node:
     """A structural element. `parent` is an index into the tree's nodes, None at the root.
 
-    `level` is a heading's level (1 to 6), a list's depth, a page's number (from 1), else 0.
+    `level` is a heading's level (1 to 6), a list's depth, a page's number (from 1), else 0. `label` is a heading's
+    text without markup (`## *C#* ##` reads `C#`), which a span can't give; "" elsewhere and for an empty heading.
     """
 
     kind: NodeKind
     span: Span
     level: int = 0
     parent: int | None = None
+    label: str = ""
 
 
 class ParseState(StrEnum):

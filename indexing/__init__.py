@@ -1,0 +1,1 @@
+"""Publishing plane: bytes become canonical text, fragments and builds."""
