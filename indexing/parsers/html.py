@@ -187,7 +187,7 @@ class _Walker:
             self.writer.cell(first=self._cells == 0)
             self._cells += 1
         else:
-            self.writer.block(_BREAKS[tag]) if tag in _BREAKS else None
+            self._edge(tag)
         self._nodes.append(self._open_node(element))
         if tag == "br":
             self.writer.line()
@@ -221,35 +221,45 @@ class _Walker:
         if tag == "pre":
             self.writer.in_pre = False
         self._lists -= _KINDS.get(tag) is NodeKind.LIST
-        if not (tag in ("td", "th") and self.writer.in_row) and tag in _BREAKS:
-            self.writer.block(_BREAKS[tag])
+        if not (tag in ("td", "th") and self.writer.in_row):
+            self._edge(tag)
         if self._nodes.pop():
             self.writer.close()
 
+    def _edge(self, tag: str) -> None:
+        if tag in _BREAKS:
+            self.writer.block(_BREAKS[tag])
 
-def parse_html(text: str, warnings: tuple[str, ...] = ()) -> ParsedDocument:
-    """The document of a decoded HTML page; canonical text is its visible text."""
-    root = _root(text)
+
+def parse_html(text: str) -> ParsedDocument:
+    """The document of a decoded HTML page; canonical text is its visible text.
+
+    A page nested deeper than libxml2 reads (2,048 elements) is CORRUPT: the rest would be lost without a word.
+    """
+    root, whole = _root(text)
+    if not whole:
+        return _document(ParseState.CORRUPT, "", (), None, ("nested_too_deep",))
     canonical, nodes = ("", ()) if root is None else _visible_text(root)
-    return ParsedDocument(
-        state=ParseState.READY if canonical.strip() else ParseState.EMPTY,
-        text=canonical,
-        nodes=nodes,
-        title=_title(root, nodes),
-        language=_language(root),
-        parser_version=VERSION,
-        warnings=warnings,
-    )
+    state = ParseState.READY if canonical.strip() else ParseState.EMPTY
+    return _document(state, canonical, nodes, root, ())
 
 
-def _root(text: str) -> etree._Element | None:
+def _document(
+    state: ParseState, canonical: str, nodes: tuple[Node, ...], root: etree._Element | None, warnings: tuple[str, ...]
+) -> ParsedDocument:
+    return ParsedDocument(state, canonical, nodes, _title(root, nodes), _language(root), VERSION, warnings)
+
+
+def _root(text: str) -> tuple[etree._Element | None, bool]:
+    """(root, whether all was read)."""
     # As the HTML standard's input stream: newlines are LF, NUL is not a character of text.
     source = NEWLINE.sub("\n", text).replace("\x00", "\ufffd")
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
     try:
-        return etree.fromstring(source.encode(), parser)
+        root = etree.fromstring(source.encode(), parser)
     except etree.XMLSyntaxError:  # nothing that could be an element, such as a lone comment
-        return None
+        return None, True
+    return root, len(parser.error_log.filter_from_fatals()) == 0
 
 
 def _visible_text(root: etree._Element) -> tuple[str, tuple[Node, ...]]:
