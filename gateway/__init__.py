@@ -1,0 +1,1 @@
+"""The gRPC edge: authentication, interceptors, the error table, and one file per service under `services/`."""
