@@ -100,6 +100,8 @@ def term(node: object) -> Term:
     kind, value = read["type"], read.get("value")
     if not isinstance(kind, str):
         raise MalformedDecision("compile", "a term's type is not a text")
+    if kind == "null" and value == {}:  # OPA's spelling
+        value = None
     if kind in _SCALARS:
         fits = isinstance(value, _SCALARS[kind]) and (kind != "number" or type(value) is not bool)
     else:

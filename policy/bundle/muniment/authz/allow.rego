@@ -109,4 +109,5 @@ allow_answer := {
 	"may_grant": may_grant,
 	"policy_revision": revision,
 	"data_revision": data_revision,
+	"reads_now": reads_now,
 }

@@ -101,8 +101,8 @@ test_ill_typed_rights_name_nobody if {
 }
 
 test_answer_is_always_two_booleans if {
-	answer := authz.allow_answer with input as {} with data.muniment.meta as {"revision": "p-1"}
-	answer == {"allow": false, "may_grant": false, "policy_revision": "p-1", "data_revision": 0}
+	answer := authz.allow_answer with input as {} with data.muniment.meta as {"revision": "p-1", "reads_now": false}
+	[answer.allow, answer.may_grant, answer.policy_revision, answer.data_revision] == [false, false, "p-1", 0]
 }
 
 test_revision_of_lost_data_is_undefined if {
