@@ -22,7 +22,7 @@ from policy.principal import Principal
 
 SYNC_INTERVAL_S: Final = 1.0
 
-AuditValue: TypeAlias = "str | int | bool | None | Sequence[AuditValue] | Mapping[str, AuditValue]"
+AuditValue: TypeAlias = "str | int | bool | Sequence[AuditValue] | Mapping[str, AuditValue] | None"
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,23 @@ class AuditLog:
     """
 
     def __init__(
-        self, path: Path, key: bytes, *, strict: bool = False, wall_clock: Callable[[], float] = time.time
+        self,
+        path: Path,
+        key: bytes,
+        *,
+        strict: bool = False,
+        sync_interval_s: float = SYNC_INTERVAL_S,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._path = path
         self._key = key
         self._strict = strict
+        self._sync_interval_s = sync_interval_s
         self._wall_clock = wall_clock
         self._file = -1
         self._unsynced = False
         self._failure: OSError | None = None
+        self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -69,16 +77,13 @@ class AuditLog:
     ) -> None:
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            self._closing.set()
+            await task
+        self._fsync()
         file, self._file = self._file, -1
-        try:
-            os.fsync(file)
-        except OSError as exc:
-            raise AuditUnavailable("the audit log can't be made durable") from exc
-        finally:
-            os.close(file)
+        os.close(file)
+        if self._failure is not None:
+            raise AuditUnavailable("the audit log can't be made durable") from self._failure
 
     async def intended(
         self,
@@ -138,15 +143,21 @@ class AuditLog:
 
     async def _sync(self) -> None:
         self._unsynced = False
+        await asyncio.shield(asyncio.to_thread(self._fsync))
+        if self._failure is not None:
+            raise AuditUnavailable("the audit log can't be made durable") from self._failure
+
+    def _fsync(self) -> None:
+        """In a thread; the failure is kept so that each later record raises it, also when nobody awaits this one."""
         try:
-            await asyncio.shield(asyncio.to_thread(os.fsync, self._file))
+            os.fsync(self._file)
         except OSError as exc:
             self._failure = exc
-            raise AuditUnavailable("the audit log can't be made durable") from exc
 
     async def _sync_regularly(self) -> None:
-        while self._failure is None:
-            await asyncio.sleep(SYNC_INTERVAL_S)
+        while self._failure is None and not self._closing.is_set():
+            with suppress(TimeoutError):  # the usual end of the wait: another interval has passed
+                await asyncio.wait_for(self._closing.wait(), self._sync_interval_s)
             if self._unsynced:
-                with suppress(AuditUnavailable):  # kept in _failure: each later record raises it
-                    await self._sync()
+                self._unsynced = False
+                await asyncio.to_thread(self._fsync)

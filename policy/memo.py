@@ -1,7 +1,7 @@
 """Decisions and verdicts kept in process by all that determines them, so that most requests ask OPA nothing."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from core.attributes import Attributes
@@ -51,7 +51,8 @@ class MemoizedPolicy:
         kept = None if key is None else self._decisions.get(key)
         if kept is None:
             kept = await self._engine.access_filter(principal, now, budget, expected=expected)
-            self._learn(kept.policy_revision, reads_now=kept.reads_now)
+            _must_be(Revisions(kept.policy_revision, kept.data_revision), expected)
+            self._learn(expected.policy, reads_now=kept.reads_now)
             self._decisions.put(_asked("decision", principal, now if kept.reads_now else None, expected), kept)
         self._liveness.require()
         return kept
@@ -72,7 +73,8 @@ class MemoizedPolicy:
         missing = [(name, attributes) for name, attributes in distinct.items() if name not in verdicts]
         if missing:
             answer = await self._engine.visible(principal, missing, now, budget, expected=expected)
-            self._learn(answer.policy_revision, reads_now=answer.reads_now)
+            _must_be(Revisions(answer.policy_revision, answer.data_revision), expected)
+            self._learn(expected.policy, reads_now=answer.reads_now)
             scope = _asked("verdict", principal, now if answer.reads_now else None, expected)
             for name, _ in missing:
                 verdicts[name] = name in answer.ids
@@ -103,7 +105,7 @@ class MemoizedPolicy:
         return await self._engine.revisions(budget)
 
     def _known_verdicts(
-        self, principal: Principal, now: int, expected: Revisions, names: Sequence[str] | dict[str, Attributes]
+        self, principal: Principal, now: int, expected: Revisions, names: Iterable[str]
     ) -> dict[str, bool]:
         scope = self._key("verdict", principal, now, expected)
         if scope is None:
@@ -138,11 +140,18 @@ def _asked(kind: str, principal: Principal, now: int | None, expected: Revisions
     return digest(kind, expected.policy, expected.data, principal.digest, *moment)
 
 
+def _must_be(actual: Revisions, expected: Revisions) -> None:
+    if actual != expected:  # what is kept under a name must be of that name, whatever engine is inside
+        raise PolicyRevisionMoved(actual.policy, actual.data)
+
+
 def _rights_digest(source: SourceRights | None) -> str:
     if source is None:
         return digest("no source")
     lists = (source.writer_groups, source.writer_subjects, source.grant_groups, source.grant_subjects)
-    parts = [part for values in lists for part in (len(values), *values)]
+    parts: list[str | int] = []
+    for values in lists:
+        parts += (len(values), *values)
     return digest(source.id, int(source.trust), *parts)
 
 
