@@ -9,14 +9,14 @@ well_typed_principal if {
 	_text(input.principal.subject)
 	_text(input.principal.tenant)
 	is_array(input.principal.groups)
+	is_array(input.principal.roles)
+	is_object(input.principal.attributes)
 	every group in input.principal.groups {
 		_text(group)
 	}
-	is_array(input.principal.roles)
 	every role in input.principal.roles {
 		is_string(role)
 	}
-	is_object(input.principal.attributes)
 }
 
 _text(value) if {
