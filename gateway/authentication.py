@@ -15,6 +15,7 @@ from typing import Any
 
 import jwt
 from jwt.exceptions import PyJWTError
+from jwt.types import Options
 from jwt.utils import base64url_decode
 
 from core.errors import InvalidValue
@@ -31,6 +32,19 @@ MAX_GROUPS = 2_000
 MAX_ATTRIBUTES = 64
 MAX_INTEGER = 2**53 - 1  # beyond, Rego and the store round
 MEMO_TOKENS = 4_096
+
+# Signature, issuer and audience are PyJWT's; times and texts are checked by us, on our clock and by our rules.
+_PYJWT_OPTIONS: Options = {
+    "require": list(REQUIRED),
+    "verify_signature": True,
+    "verify_aud": True,
+    "verify_iss": True,
+    "verify_exp": False,
+    "verify_iat": False,
+    "verify_nbf": False,
+    "verify_sub": False,
+    "verify_jti": False,
+}
 
 Metadata = Iterable[tuple[str, str | bytes]]
 # The scheme in any case (RFC 9110), one space, three parts of the URL alphabet, none of them empty.
@@ -205,8 +219,7 @@ def _key_of(header: Mapping[str, Any], trusted: TrustedIssuer) -> VerificationKe
 
 
 def _signed_claims(token: str, trusted: TrustedIssuer, key: VerificationKey) -> Mapping[str, Any]:
-    """The claims, once signature, issuer and audience hold; times are checked by us, on our clock."""
-    ours = {name: False for name in ("verify_exp", "verify_iat", "verify_nbf", "verify_sub", "verify_jti")}
+    """The claims, once signature, issuer and audience hold."""
     try:
         return jwt.decode(
             token,
@@ -214,7 +227,7 @@ def _signed_claims(token: str, trusted: TrustedIssuer, key: VerificationKey) -> 
             algorithms=list(key.algorithms),
             audience=trusted.audience,
             issuer=trusted.issuer,
-            options={"require": list(REQUIRED), **ours},  # type: ignore[typeddict-item]
+            options=_PYJWT_OPTIONS,
         )
     except (PyJWTError, ValueError, TypeError, RecursionError) as exc:
         # PyJWT's own texts quote the token, so only the kind is kept.
