@@ -11,14 +11,12 @@ Bounds, with the defaults of `KeyBounds`:
 """
 
 import asyncio
-import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -33,6 +31,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
+
+from gateway.addresses import checked_key_url
 
 MAX_KEY_SET_BYTES = 256 * 1024
 MAX_KEYS = 100
@@ -243,26 +243,6 @@ async def _first_of(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         return
-
-
-def checked_key_url(url: str) -> str:
-    """The URL, when keys may be fetched from it: https, or http on loopback; ValueError otherwise."""
-    parts = urlsplit(url)
-    if not parts.hostname or parts.scheme not in ("http", "https"):
-        raise ValueError("must be an http or https URL")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise ValueError("must be https: whoever can change keys on the way can mint tokens")
-    return url
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the host is this machine, judged by its text alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def fetch_from(session: aiohttp.ClientSession, url: str) -> Callable[[], Awaitable[bytes]]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 
+from gateway.addresses import is_loopback
 from gateway.authentication import Authenticator
 from gateway.health import Health
 from gateway.interceptors import Deadlines, Inflight, chain
-from gateway.keys import is_loopback
 from gateway.registration import Service, generic_handler
 
 STOP_MARGIN_S = 1.0  # for cut calls to send their status, after the grace
