@@ -16,7 +16,10 @@ from indexing.parsers.lines import NEWLINE, collapsed, trimmed
 VERSION = f"html/1 lxml/{version('lxml')}"
 
 _DROPPED = frozenset(
-    "script style noscript template head iframe object embed svg canvas audio video datalist noframes area param".split()
+    (
+        *("script", "style", "noscript", "template", "head", "iframe", "object", "embed", "svg", "canvas"),
+        *("audio", "video", "datalist", "noframes"),
+    )
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _KINDS = {
@@ -34,13 +37,12 @@ _KINDS = {
 }
 # Newlines that a block's edges ask for; two make a blank line.
 _BREAKS = {
-    **dict.fromkeys("p ul ol menu dl pre blockquote table section article figure details fieldset".split(), 2),
+    **dict.fromkeys(("p", "ul", "ol", "menu", "dl", "pre", "blockquote", "table"), 2),
+    **dict.fromkeys(("section", "article", "figure", "details", "fieldset"), 2),
     **dict.fromkeys(_HEADINGS, 2),
-    **dict.fromkeys(
-        "address aside body caption center dd dialog div dt fieldset figcaption footer form header hgroup hr html legend "
-        "li main nav optgroup option search select summary tbody td tfoot th thead tr".split(),
-        1,
-    ),
+    **dict.fromkeys(("address", "aside", "body", "center", "dialog", "div", "footer", "form", "header", "hgroup"), 1),
+    **dict.fromkeys(("hr", "html", "main", "nav", "search", "summary", "legend", "figcaption", "dd", "dt", "li"), 1),
+    **dict.fromkeys(("caption", "tbody", "td", "tfoot", "th", "thead", "tr", "select", "optgroup", "option"), 1),
 }
 _LEAVES = frozenset((NodeKind.HEADING, NodeKind.PARAGRAPH, NodeKind.CODE, NodeKind.TABLE_ROW))
 _SPACE = re.compile(r"[ \t\n\f\r]+")  # what HTML collapses; a no-break space is text

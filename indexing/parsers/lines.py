@@ -46,24 +46,20 @@ def trimmed(text: str, start: int, end: int) -> Span | None:
 def paragraphs_of(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
     """Spans of the runs of lines that are not blank, within `[start, end)`, trimmed."""
     stop = len(text) if end is None else end
-    began: int | None = None
-    last = start
+    began = last = start
     for line in lines_of(text[start:stop]):
         if text[start + line.start : start + line.end].strip():
-            began = start + line.start if began is None else began
             last = start + line.end
-        elif began is not None:
-            yield _required(trimmed(text, began, last))
-            began = None
-    if began is not None:
-        yield _required(trimmed(text, began, last))
+            continue
+        run = trimmed(text, began, last) if began < last else None
+        if run is not None:
+            yield run
+        began = last = start + line.next
+    run = trimmed(text, began, last) if began < last else None
+    if run is not None:
+        yield run
 
 
 def collapsed(text: str) -> str:
     """`text` on one line: runs of white space become one space."""
     return " ".join(text.split())
-
-
-def _required(span: Span | None) -> Span:
-    assert span is not None, "a run of lines that are not blank has text"
-    return span

@@ -3,8 +3,8 @@
 markdown-it normalises newlines before it reads, so its line numbers are the only thing taken over; offsets come from
 our own table of lines. Block spans are whole lines without outer white space: a list item's span holds its bullet.
 
-YAML front matter is one CODE node at the start: its words stay findable and citable, it never mixes with prose in
-one fragment, and it is not taken for a setext heading. `title:` in it is the document's title.
+YAML front matter is one CODE node at the start: its words stay findable and citable, and it is taken neither for a
+setext heading nor for prose. `title:` in it is the document's title.
 """
 
 import re
@@ -43,9 +43,7 @@ def parse_markdown(text: str) -> ParsedDocument:
     nodes: list[Node] = []
     title = None
     if front:
-        span = trimmed(text, 0, lines[front - 1].end)
-        assert span is not None, "front matter begins with its fence"
-        nodes.append(Node(NodeKind.CODE, span))
+        nodes.append(Node(NodeKind.CODE, Span(0, len(text[: lines[front - 1].end].rstrip()))))
         title = _front_matter_title(text, lines[1 : front - 1])
     body_start = lines[front].start if front < len(lines) else len(text)
     # Only line numbers come back, so empty lines stand in for the front matter.

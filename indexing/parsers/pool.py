@@ -40,25 +40,26 @@ class _WorkerDied(Exception):
 @dataclass(eq=False)
 class _Worker:
     process: asyncio.subprocess.Process
-    network_removed: bool = False
+    requests: asyncio.StreamWriter
+    answers: asyncio.StreamReader
 
     async def receive(self) -> bytes:
-        assert self.process.stdout is not None
-        prefix = await self.process.stdout.readexactly(wire.LENGTH_BYTES)
-        return await self.process.stdout.readexactly(wire.length_of(prefix))
+        """The next message of the worker."""
+        prefix = await self.answers.readexactly(wire.LENGTH_BYTES)
+        return await self.answers.readexactly(wire.length_of(prefix))
 
     async def ask(self, head: bytes, data: bytes) -> ParsedDocument:
         """The answer to a request, or _WorkerDied."""
-        assert self.process.stdin is not None
         try:
-            self.process.stdin.write(wire.framed(head) + wire.framed(data))
-            await self.process.stdin.drain()
+            self.requests.write(wire.framed(head) + wire.framed(data))
+            await self.requests.drain()
             return wire.decode_document(await self.receive())
         except (asyncio.IncompleteReadError, ConnectionError, wire.BrokenMessage) as exc:
             self.kill()
             raise _WorkerDied(-min(0, await self.process.wait())) from exc
 
     def kill(self) -> None:
+        """End it at once, whatever it does."""
         if self.process.returncode is None:
             self.process.kill()
 
@@ -121,9 +122,10 @@ class ParserPool:
             async with asyncio.timeout(self.timeout_s):
                 document = await worker.ask(head, data)
             answered = True
-            return document
         except TimeoutError:
             return refused(ParseState.TIMED_OUT, POOL_VERSION)
+        else:
+            return document
         finally:
             self._busy.discard(worker)
             if answered and not self._closed:
@@ -143,7 +145,9 @@ class ParserPool:
             cwd="/",
             start_new_session=True,  # Ctrl-C at the terminal is for the parent, which closes the pool
         )  # fmt: skip
-        worker = _Worker(process)
+        if process.stdin is None or process.stdout is None:
+            raise ParserUnavailable("a parser process has no pipes")
+        worker = _Worker(process, process.stdin, process.stdout)
         started = False
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
@@ -154,21 +158,20 @@ class ParserPool:
         finally:
             if not started:
                 self._end(worker)
-        worker.network_removed = hello.get("network_removed") is True
-        if self.network_removed is None and not worker.network_removed:
+        removed = hello.get("network_removed") is True
+        if self.network_removed is None and not removed:
             _log.warning("parser_network_kept", why="the kernel does not let this user make a network namespace")
-        self.network_removed = worker.network_removed
+        self.network_removed = removed
         return worker
 
     def _end(self, worker: _Worker) -> None:
         """Kill now; the wait for its end goes on in the background and is awaited by `close`."""
         worker.kill()
-        task = asyncio.ensure_future(_ended(worker.process))
+        task = asyncio.ensure_future(_ended(worker))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int:
-    if process.stdin is not None:
-        process.stdin.close()
-    return await process.wait()
+async def _ended(worker: _Worker) -> int:
+    worker.requests.close()
+    return await worker.process.wait()

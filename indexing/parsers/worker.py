@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+from pathlib import Path
 from typing import BinaryIO
 
 from indexing.parsers import wire
@@ -53,8 +54,7 @@ def _drop_network() -> bool:
     if not removed and libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0:
         removed = True
         for name, value in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as mapping:
-                mapping.write(value)
+            Path("/proc/self", name).write_text(value, encoding="ascii")
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     return removed
 
