@@ -56,9 +56,7 @@ class Access:
             owner=None if owner is None else clean_text(f"{field}.owner", owner),
             allowed_groups=_clean_all(f"{field}.allowed_groups", allowed_groups),
             denied_groups=_clean_all(f"{field}.denied_groups", denied_groups),
-            classification=None
-            if classification is None
-            else clean_text(f"{field}.classification", classification),
+            classification=None if classification is None else clean_text(f"{field}.classification", classification),
             level=level,
             labels=clean_labels,
             public=public,

@@ -1,4 +1,4 @@
-"""The one module that makes cache keys and keyed hashes (I9): every part length-prefixed, so no two meet by accident."""
+"""The one module that makes cache keys and keyed hashes (I9): parts are length-prefixed, so no two meet by accident."""
 
 import hashlib
 import hmac

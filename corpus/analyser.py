@@ -1,0 +1,146 @@
+"""Text to search terms: one function at index and at query time, so that both always agree.
+
+`analyse` gives stemmed words and the parts of identifiers; `identifiers` gives whole identifiers, unstemmed, so that
+`CVE-2024-1234` finds itself before `CVE-2024-12345`, which shares most of its parts. Spans never come from here:
+normalisation changes lengths.
+"""
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+import snowballstemmer
+
+ANALYSER_VERSION = "words-1"  # step it when an output changes: the golden cases of the tests say when
+
+# Lucene's English stop words (EnglishAnalyzer.ENGLISH_STOP_WORDS_SET).
+STOP_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be but by for if in into is it no not of on or such "
+        "that the their then there these they this to was will with",
+    )
+)
+
+# Soft hyphen, zero-width and bidirectional marks: nobody sees them, so they part no word.
+_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_PART = re.compile(r"[^\W_]+")
+_POSSESSIVE = re.compile(r"['’][sS](?![^\W_])")
+_SYMBOL_NAME = re.compile(r"(?<!\w)[^\W\d_](?:\+\+|#(?!\w))")  # C++ and C# are no C: identifiers only
+# Runs of letters, digits and underscores held together by single marks, as in paths, versions, names in code.
+_TOKEN = re.compile(r"(?:(?<![\w.])\.)?\w+(?:(?:::|->|://|[-.:/\\@])\w+)*(?:\+\+|#(?!\w))?")
+_SEGMENT_MARKS = re.compile(r"(?:::|->|[.:/\\@])+")
+_CAMEL = re.compile(r"[a-z]{2}[A-Z]|[a-z\d][A-Z][a-z]|[A-Z]{2}[a-z]{2}")
+_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W_A-Za-z\d]+")
+_COUNTED = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)  # 5th, 1990s
+_LONGEST_TERM = 200  # characters; what is longer is data, not a word
+
+_stemmer = snowballstemmer.stemmer("english")
+_stemmer_lock = threading.Lock()  # the stemmer keeps the word it works on in itself
+
+
+class Analyser:
+    """Pure, and safe to share between threads; terms are joined by single spaces, ready for a `whitespace` field."""
+
+    version = ANALYSER_VERSION
+
+    def analyse(self, text: str, language: str = "en") -> str:
+        """Stemmed words without stop words, in order; other languages than English are not stemmed yet.
+
+        Empty when only stop words, marks or white space are left.
+        """
+        if language.partition("-")[0].lower() == "en":
+            words = (word for word in _words(text) if word not in STOP_WORDS)
+            return " ".join(map(_stem, words))
+        return " ".join(_words(text))
+
+    def identifiers(self, text: str) -> str:
+        """The identifiers in `text` and in their segments, lower-case, each once, in order of first appearance."""
+        found: dict[str, None] = {}
+        for match in _TOKEN.finditer(_normalised(text)):
+            token = match.group()
+            for candidate in (token, *_segments(token)):
+                if len(candidate) <= _LONGEST_TERM and _is_identifier(candidate):
+                    found[candidate.lower()] = None
+        return " ".join(found)
+
+
+def _normalised(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Lower-case runs of letters and digits; a camel-case run is followed by its humps: either spelling finds it."""
+    plain = _SYMBOL_NAME.sub(" ", _POSSESSIVE.sub(" ", _normalised(text)))
+    for part in _PART.findall(plain):
+        if len(part) > _LONGEST_TERM:
+            continue
+        if part.islower():
+            yield part
+            continue
+        yield part.lower()
+        if _CAMEL.search(part):
+            yield from map(str.lower, _HUMP.findall(part))
+
+
+def _segments(token: str) -> list[str]:
+    """`/srv/app/getUserById.py` is also found as `getUserById`; hyphens and underscores do not part an identifier."""
+    segments = _SEGMENT_MARKS.split(token)
+    return segments if len(segments) > 1 else []
+
+
+def _is_identifier(token: str) -> bool:
+    """Whether people mean exactly these characters, where of an ordinary word they mean its sense."""
+    if token.isalpha():
+        return not token.islower() and _CAMEL.search(token) is not None
+    if token.isdigit() or not any(map(str.isalnum, token)):
+        return False
+    if token.endswith(("+", "#")) or "_" in token:
+        return True
+    if any(map(str.isdigit, token)):
+        return _COUNTED.fullmatch(token) is None
+    if any(mark in token for mark in ("\\", "::", "->", "@")) or token.count("/") > 1:
+        return True
+    if "." in token:  # os.path, example.com, .gitignore; not e.g. or U.S.
+        return all(len(part) > 1 for part in _PART.findall(token))
+    return ("-" in token and token.isupper()) or any(map(_CAMEL.search, _PART.findall(token)))
+
+
+@lru_cache(maxsize=1 << 17)
+def _stem(word: str) -> str:
+    with _stemmer_lock:
+        stemmed: str = _stemmer.stemWord(word)
+    return stemmed
+
+
+IDENTIFIER_MARK = "="  # parts `=cve-2024-1234`, the whole identifier, from words and parts in the one lexical field
+WEIGHT_PER_PART = 2
+
+
+def lexical_terms(analysed: str, identifiers: str) -> str:
+    """What a fragment is found by: words and, marked, its identifiers in one field.
+
+    One field, because the store scores each field of a query by the average length over *all* fields asked, and by
+    an inverse document frequency averaged over them: a second, short field bends the scores of the first.
+    """
+    return " ".join([*analysed.split(), *(IDENTIFIER_MARK + name for name in identifiers.split())])
+
+
+def lexical_query(analysed: str, identifiers: str) -> str:
+    """The query to `lexical_terms`: identifiers repeated, which is how the store weighs a term of a query.
+
+    The weight grows with the number of parts that a near miss can share, so that the exact one stays first even in
+    a longer fragment. A segment of another identifier in the query is left to the words: it would favour near misses.
+    """
+    names = identifiers.split()
+    whole = [name for name in names if not any(name in _segments(other) for other in names)]
+    weighted = [IDENTIFIER_MARK + name for name in whole for _ in range(_weight(name))]
+    return " ".join([*analysed.split(), *weighted])
+
+
+def _weight(name: str) -> int:
+    """A name of one part shares it with no near miss: it counts once beside its word."""
+    parts = len(_PART.findall(name))
+    return WEIGHT_PER_PART * parts if parts > 1 else 1

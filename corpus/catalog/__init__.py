@@ -1,0 +1,1 @@
+"""The catalog: tables, one module per aggregate, commands as functions that take a transaction."""
