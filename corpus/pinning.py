@@ -30,7 +30,7 @@ FROM tenants t WHERE t.tenant_id = ?
 def take_pin(
     database: Database, tenant_id: TenantId, now: int, *, consistency: Consistency = LATEST, valid_at: int | None = None
 ) -> Pin:
-    """The pin of a request that begins at `now` (whole seconds since 1970); SnapshotUnavailable when it can't be had."""
+    """The pin of a request that begins at `now` (whole seconds since 1970), or SnapshotUnavailable."""
     rows = database.read(_PIN, (tenant_id,))
     if not rows:
         raise CatalogUnavailable("the tenant is not in the catalog")

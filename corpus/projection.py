@@ -17,7 +17,7 @@ from core.ids import OPEN_SEQ, DocumentId, RevisionId, Seq, SourceId, TenantId
 from corpus.catalog.database import Database
 from corpus.catalog.operations import settle
 from corpus.contents import Contents, Copy
-from corpus.store import Selection, Store, StoredRef, StoreLate
+from corpus.store import Selection, Store, StoredFragment, StoredRef, StoreLate
 
 INSERT_REVISIONS = 50  # read and written at a time; a lease is renewed between
 
@@ -95,7 +95,7 @@ class Projection:
         for start in range(0, len(ordered), INSERT_REVISIONS):
             await before_write()
             batch = ordered[start : start + INSERT_REVISIONS]
-            objects = await asyncio.to_thread(lambda: [o for copy in batch for o in self._contents.objects(copy)])
+            objects = await asyncio.to_thread(self._objects, batch)
             await self._written(
                 self._store.insert(work.tenant_id, [o for o in objects if o.object_id not in held], self._budget())
             )
@@ -137,6 +137,9 @@ class Projection:
             )
         )
         return await self._store.list_objects(work.tenant_id, Selection(documents=documents), self._budget())
+
+    def _objects(self, copies: list[Copy]) -> list[StoredFragment]:
+        return [stored for copy in copies for stored in self._contents.objects(copy)]
 
     def _wanted(self, work: Work) -> dict[str, Copy]:
         return self._contents.object_ids(wanted_copies(self._database, work))

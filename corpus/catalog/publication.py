@@ -163,9 +163,10 @@ def _record(
     )
     fresh_keys = frozenset(row.revision_key for row in fresh.values())
     entries = [
-        {"tenant_id": tenant_id, "revision_key": key, "action": "fresh" if key in fresh_keys else "add"}
-        for key in added
-    ] + [{"tenant_id": tenant_id, "revision_key": key, "action": "close"} for key in closed]
+        {"tenant_id": tenant_id, "revision_key": key, "action": action}
+        for action, keys in (("fresh", fresh_keys), ("add", added - fresh_keys), ("close", closed))
+        for key in keys
+    ]
     for batch in in_batches(entries):
         tx.execute(publication_entries.insert(), list(batch))
     return Publication(
@@ -202,8 +203,8 @@ def _move_intervals(tx: sa.Connection, publication: Publication, added: dict[int
         }
         for revision_key, document_key in added.items()
     ]  # fmt: skip
-    for batch in in_batches(rows):
-        tx.execute(intervals.insert(), list(batch))
+    for part in in_batches(rows):
+        tx.execute(intervals.insert(), list(part))
 
 
 def _activate(tx: sa.Connection, publication: Publication) -> None:
@@ -233,7 +234,7 @@ def log_activation(tx: sa.Connection, tenant_id: TenantId, seq: Seq) -> None:
 
 
 def _end_builds(tx: sa.Connection, tenant_id: TenantId, seq: Seq) -> None:
-    """Sealed builds whose puts have all ended are published; their operations end with the snapshot that serves them."""
+    """Sealed builds whose puts have all ended are published; their operations end with the serving snapshot."""
     sealed = tx.execute(sa.select(builds).where(builds.c.tenant_id == tenant_id, builds.c.state == "sealed"))
     for build in list(sealed):
         states = [

@@ -23,12 +23,14 @@ class SnapshotRecord:
     rolled_back: bool
 
 
-_LINEAGE = """
+_SELECT = """
 WITH RECURSIVE lineage(seq) AS (
   SELECT active_seq FROM tenants WHERE tenant_id = :tenant
   UNION ALL
   SELECT s.base_seq FROM snapshots s JOIN lineage l ON s.seq = l.seq WHERE s.tenant_id = :tenant
 )
+SELECT s.seq, s.published_at, s.documents, s.seq = t.active_seq, s.seq NOT IN (SELECT seq FROM lineage)
+FROM snapshots s JOIN tenants t ON t.tenant_id = s.tenant_id WHERE s.tenant_id = :tenant
 """
 
 
@@ -77,12 +79,5 @@ def seq_known_at(database: Database, tenant_id: TenantId, at_us: int) -> Seq:
 
 
 def _records(database: Database, tenant_id: TenantId, condition: str, values: dict[str, int]) -> list[SnapshotRecord]:
-    rows = database.read(
-        _LINEAGE
-        + "SELECT s.seq, s.published_at, s.documents, s.seq = t.active_seq, s.seq NOT IN (SELECT seq FROM lineage) "  # noqa: S608
-        f"FROM snapshots s JOIN tenants t ON t.tenant_id = s.tenant_id WHERE s.tenant_id = :tenant {condition}",
-        {"tenant": tenant_id, **values},
-    )
-    return [
-        SnapshotRecord(Seq(seq), at, documents, bool(active), bool(back)) for seq, at, documents, active, back in rows
-    ]
+    rows = database.read(_SELECT + condition, {"tenant": tenant_id, **values})
+    return [SnapshotRecord(Seq(seq), at, count, bool(active), bool(back)) for seq, at, count, active, back in rows]

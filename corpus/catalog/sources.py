@@ -77,7 +77,7 @@ def _record(row: tuple[object, ...]) -> SourceRecord:
         tenant_id=TenantId(str(tenant_id)),
         source_id=SourceId(str(source_id)),
         display_name=str(display_name),
-        trust=TrustTier(trust),
+        trust=TrustTier(int(str(trust))),
         access_template=None if template is None else Access.from_json(str(template)),
         version=int(str(version)),
         created_at=int(str(created_at)),
