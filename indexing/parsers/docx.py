@@ -2,7 +2,8 @@
 
 Before kreuzberg reads it, the main part is mended where 4.10.4 would alter the words (tried): `w:tab` glues its
 neighbours and `w:noBreakHyphen` vanishes, and text that tracked changes moved away is read a second time. Footnotes
-stand at the end; running heads are named in a warning and left out. Runs only in a worker process.
+stand at the end. What is left out, such as running heads and text boxes without the older form that kreuzberg reads,
+is named in a warning. Runs only in a worker process.
 """
 
 import io
@@ -25,7 +26,8 @@ OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Office wraps an encrypted fil
 _MAIN_PART = "word/document.xml"
 _MAX_UNPACKED = 512 * 1024 * 1024  # bytes; a zip bomb ends here, before anything is unpacked
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_MENDED = re.compile(rb"<w:(tab|noBreakHyphen|moveFrom)\b")
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_LOOKED_INTO = re.compile(rb"<w:(tab|noBreakHyphen|moveFrom|txbxContent)\b")
 _KINDS = {
     "title": NodeKind.HEADING,
     "heading": NodeKind.HEADING,
@@ -49,7 +51,7 @@ def parse_docx(data: bytes) -> ParsedDocument:
             if sum(entry.file_size for entry in archive.infolist()) > _MAX_UNPACKED:
                 return refused(ParseState.TOO_LARGE, VERSION)
             pictures = any(name.startswith("word/media/") for name in archive.namelist())
-            data = _mended(archive, data)
+            data, left_out = _mended(archive, data)
     except (zipfile.BadZipFile, KeyError, etree.XMLSyntaxError, NotImplementedError, RuntimeError, OSError, EOFError):
         return refused(ParseState.CORRUPT, VERSION)
     import kreuzberg  # 130 MB of native code that only workers load
@@ -61,7 +63,7 @@ def parse_docx(data: bytes) -> ParsedDocument:
         result = kreuzberg.extract_bytes_sync(data, MEDIA_TYPE, configuration)
     except kreuzberg.KreuzbergError:
         return refused(ParseState.CORRUPT, VERSION)
-    writer = _Writer()
+    writer = _Writer(left_out)
     writer.write(result.document["nodes"] if result.document else [])
     if not writer.nodes:
         return refused(ParseState.NO_TEXT if pictures else ParseState.EMPTY, VERSION, *writer.warnings())
@@ -82,11 +84,13 @@ def _document(writer: "_Writer", metadata: Mapping[str, Any]) -> ParsedDocument:
     )
 
 
-def _mended(archive: zipfile.ZipFile, data: bytes) -> bytes:
+def _mended(archive: zipfile.ZipFile, data: bytes) -> tuple[bytes, set[str]]:
+    """(the file as kreuzberg reads it right, what it will leave out all the same)."""
     main = archive.read(_MAIN_PART)
-    if not _MENDED.search(main):
-        return data
+    if not _LOOKED_INTO.search(main):
+        return data, set()
     root = etree.fromstring(main, etree.XMLParser(resolve_entities=False, no_network=True))
+    left_out = {"text_boxes" for box in root.iter(f"{_W}txbxContent") if not _has_older_form(box)}
     for run in root.iter(f"{_W}r"):
         for mark, text in (("tab", "\t"), ("noBreakHyphen", "-")):
             for element in run.findall(f"{_W}{mark}"):
@@ -102,19 +106,29 @@ def _mended(archive: zipfile.ZipFile, data: bytes) -> bytes:
         for entry in archive.infolist():
             part = etree.tostring(root) if entry.filename == _MAIN_PART else archive.read(entry)
             copy.writestr(entry.filename, part)
-    return mended.getvalue()
+    return mended.getvalue(), left_out
+
+
+def _has_older_form(box: etree._Element) -> bool:
+    """Whether a text box is VML, or has a VML twin: drawings alone are passed over by kreuzberg."""
+    for around in box.iterancestors():
+        if around.tag == f"{_W}pict":
+            return True
+        if around.tag == f"{_MC}AlternateContent":
+            return around.find(f"{_MC}Fallback//{_W}txbxContent") is not None
+    return False
 
 
 class _Writer:
     """Writes kreuzberg's nodes as text: a blank line between blocks, one line each for rows and list items."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: set[str]) -> None:
         self.text = ""
         self.nodes: list[Node] = []
         self._parts: list[str] = []
         self._length = 0
         self._places: dict[int, int] = {}  # kreuzberg's index of a container -> ours
-        self._left_out: set[str] = set()
+        self._left_out = left_out
 
     def write(self, nodes: list[Any]) -> None:
         """All of the tree, in its order."""

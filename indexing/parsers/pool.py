@@ -105,6 +105,11 @@ class ParserPool:
                         return refused(ParseState.TIMED_OUT, POOL_VERSION)
         return refused(ParseState.CORRUPT, POOL_VERSION, "parser_crashed")
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the workers that wait or read, in order."""
+        return tuple(sorted(worker.process.pid for worker in [*self._idle, *self._busy]))
+
     async def close(self) -> None:
         """Kill every worker and wait for its end; documents being read raise ParserUnavailable."""
         self._closed = True

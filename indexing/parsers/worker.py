@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,6 +30,7 @@ def main(memory_bytes: int) -> None:
     os.dup2(2, 1)
     removed = _drop_network()
     _limit(memory_bytes)
+    import_module("kreuzberg")  # before the first message: what fails here is no document's fault
     _send(answers, json.dumps({"network_removed": removed, "pid": os.getpid()}).encode())
     requests = sys.stdin.buffer
     while (head := wire.read_message(requests)) is not None:
