@@ -141,6 +141,8 @@ def lexical_query(analysed: str, identifiers: str) -> str:
 
 
 def _weight(name: str) -> int:
-    """A name of one part shares it with no near miss: it counts once beside its word."""
-    parts = len(_PART.findall(name))
-    return WEIGHT_PER_PART * parts if parts > 1 else 1
+    """Twice what a near miss may share: the parts, and in each the humps that lower case has hidden (three letters)."""
+    shared = sum(max(1, len(part) // 3) for part in _PART.findall(name))
+    return (
+        WEIGHT_PER_PART * shared if shared > 1 else 1
+    )  # of one part nothing is shared: it counts once beside its word

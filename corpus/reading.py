@@ -3,11 +3,11 @@
 Everything here reads the catalog anew: the store's word is never enough (I13).
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from time import monotonic
 from typing import Any
 
 import numpy.typing as npt
@@ -45,12 +45,11 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Clearing:
-    """What the catalog said in one statement that began at `started` (monotonic seconds)."""
+    """What the catalog said in one statement."""
 
     epoch: Epoch
     policy_revision: PolicyRevision
     live: frozenset[int]  # revision keys
-    started: float
 
 
 @dataclass(frozen=True)
@@ -183,13 +182,15 @@ class OpenCorpus:
         return found[:limit]
 
     def text(self, revision: RevisionRecord) -> str:
-        """The revision's canonical text."""
+        """The revision's canonical text; RecordDamaged unless it has the hash that the catalog has (I6)."""
         document = (revision.subject.source, revision.subject.document)
-        return self._blobs.read(self.pin.tenant_id, document, revision.canonical_blob).decode()
+        data = self._blobs.read(self.pin.tenant_id, document, revision.canonical_blob)
+        if hashlib.sha256(data).hexdigest() != revision.content_hash:
+            raise RecordDamaged("a canonical text does not match its hash")
+        return data.decode()
 
     def clear(self, revision_keys: Iterable[int], *, live: bool = True) -> Clearing:
         """The release read: epoch, policy revision and which revisions may still be released, in one statement."""
-        started = monotonic()
         rows = self._database.read(
             "SELECT t.epoch, t.policy_revision, (SELECT json_group_array(r.revision_key) FROM json_each(:keys) j "  # noqa: S608
             "JOIN revisions r ON r.revision_key = j.value JOIN documents d ON d.document_key = r.document_key "
@@ -198,7 +199,7 @@ class OpenCorpus:
             {"keys": json.dumps(list(revision_keys)), "live": int(live), **self._pinned()},
         )
         epoch, policy_revision, live_keys = rows[0]
-        return Clearing(Epoch(epoch), PolicyRevision(policy_revision), frozenset(json.loads(live_keys)), started)
+        return Clearing(Epoch(epoch), PolicyRevision(policy_revision), frozenset(json.loads(live_keys)))
 
     def _read_overlay(self) -> frozenset[RevisionId]:
         """Revisions that unsettled operations make unfit for the pinned seq and this principal."""

@@ -24,6 +24,7 @@ from corpus.store import (
     StoredFragment,
     StoredHit,
     StoredRef,
+    StoreError,
     StoreLate,
     StoreMisconfigured,
     StoreQuery,
@@ -236,8 +237,9 @@ class WeaviateStore:
             raise _fault(exc) from exc
 
 
-def _fault(exc: grpc.aio.AioRpcError) -> Exception:
+def _fault(exc: grpc.aio.AioRpcError) -> StoreError:
     """Ours for theirs. Their text may quote values of a filter, so it stays in the cause."""
+    details = exc.details() or ""
     match exc.code():
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return StoreLate()
@@ -245,7 +247,9 @@ def _fault(exc: grpc.aio.AioRpcError) -> Exception:
             return StoreUnavailable("the store can't be reached or is overloaded")
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
             return StoreMisconfigured("the store does not accept our credentials")
-    if "tenant not found" in (exc.details() or ""):
+    if details.startswith("extract auth:"):  # Weaviate 1.38 gives all of its own faults as UNKNOWN
+        return StoreMisconfigured("the store does not accept our credentials")
+    if "tenant not found" in details:
         return TenantMissing("the store does not know the tenant")
     return StoreRejected(f"the store refused a call with {exc.code().name}")
 

@@ -8,7 +8,7 @@ import aiohttp
 from core.budget import Budget
 from core.ids import TenantId
 from core.representation import Representation
-from corpus.store import StoreLate, StoreMisconfigured, StoreRejected, StoreUnavailable
+from corpus.store import StoreError, StoreLate, StoreMisconfigured, StoreRejected, StoreUnavailable
 from corpus.weaviate_schema import collection, collection_name, differences
 
 
@@ -79,7 +79,7 @@ class WeaviateAdmin:
         return response.status, answer if isinstance(answer, dict) else {}
 
 
-def _fault(status: int) -> Exception:
+def _fault(status: int) -> StoreError:
     if status in (401, 403):
         return StoreMisconfigured("the store does not accept our credentials")
     if status >= 500:

@@ -1,0 +1,168 @@
+"""One search: channels under one filter, the gate's first pass, fusion, packing. What comes out is not released yet."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from core.budget import Budget
+from core.ids import FragmentId
+from core.stages import Degradation, Stage, limit_ms
+from corpus.analyser import Analyser
+from corpus.encoder import AsyncQueryEncoder, EncoderError
+from corpus.record import RevisionRecord
+from corpus.store import StoredHit, StoreError
+from retrieval import sufficiency
+from retrieval.dedupe import deduplicate
+from retrieval.errors import ChannelsUnavailable
+from retrieval.expand import expand
+from retrieval.fusion import candidates_of, z_fusion
+from retrieval.pack import Packed, pack
+from retrieval.plan import QueryPlan, terms_of
+from retrieval.tokens import tokenizer
+from retrieval.types import Candidate, Channel, Packet, Ranked, TokenLedger, Verdict
+from retrieval.view import View
+
+EXCLUDED_LIMIT = 2_000  # ids that a refill names to the store; past it the channels are asked for more instead
+DEEPEST = 8_000  # hits of one channel: below the store's own bound of 10,000
+RECORDS_PER_ITEM = 4  # fragments that are read from the record for each item wanted
+
+
+@dataclass(frozen=True)
+class Found:
+    """Candidates that passed the first look, with the numbers that diagnostics show to evaluators."""
+
+    candidates: tuple[Candidate, ...]
+    channel_hits: Mapping[Channel, int]
+    refills: int
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A packet to be released, and how it came about."""
+
+    packet: Packet
+    found: Found
+
+
+class Searcher:
+    """Searches views; one for each process."""
+
+    def __init__(self, encoder: AsyncQueryEncoder, analyser: Analyser) -> None:
+        self._encoder = encoder
+        self._analyser = analyser
+
+    async def search(self, view: View, plan: QueryPlan) -> SearchResult:
+        """The packet for `plan`; ChannelsUnavailable when none answers. Who may see nothing costs no store call."""
+        if view.sees_nothing:
+            empty = Packet((), TokenLedger(plan.profile.tokenizer, plan.max_tokens, 0), Verdict.EMPTY)
+            return SearchResult(empty, Found((), {}, 0))
+        found = await self._find(view, plan)
+        with view.stages.timed(Stage.FUSE):
+            fused = z_fusion(found.candidates, plan.profile.weights)
+            best = {f.candidate.fragment_id: f for f in fused[: plan.k * RECORDS_PER_ITEM]}
+            records = view.opened.records(list(best))
+            ranked = deduplicate(
+                Ranked(record, best[id_].score, best[id_].candidate.channels)
+                for record in records
+                for id_ in [record.fragment.fragment_id]
+            )
+        with view.stages.timed(Stage.PACK):
+            packet = self._packet(view, plan, ranked)
+        return SearchResult(packet, found)
+
+    def _packet(self, view: View, plan: QueryPlan, ranked: tuple[Ranked, ...]) -> Packet:
+        texts: dict[int, str] = {}
+
+        def text_of(revision: RevisionRecord) -> str:
+            if revision.revision_key not in texts:
+                texts[revision.revision_key] = view.opened.text(revision)
+            return texts[revision.revision_key]
+
+        counter = tokenizer(plan.profile.tokenizer)
+        packed = pack(expand(ranked), text_of, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
+        cosines = [item.channels[Channel.DENSE].score for item in ranked if Channel.DENSE in item.channels]
+        verdict = sufficiency.judge(
+            plan.terms,
+            [item.text for item in packed.items],
+            max(cosines, default=None),
+            lambda text: terms_of(text, self._analyser),
+        )
+        return packet_of(packed, verdict, view.stages.degradations)
+
+    async def _find(self, view: View, plan: QueryPlan) -> Found:
+        """Ask the channels, drop what the record does not permit, and ask again while that leaves too little."""
+        ask = _Channels(self._encoder, view, plan)
+        excluded: frozenset[FragmentId] = frozenset()
+        depth, refills = plan.depth, 0
+        while True:
+            with view.stages.timed(Stage.CHANNELS):
+                legs = await ask.all(excluded, depth)
+            proposed = {hit.fragment_id for hits in legs.values() for hit in hits}
+            allowed = view.opened.judge(proposed, plan.scope)
+            rejected = proposed - allowed
+            exhausted = all(len(hits) < depth for hits in legs.values()) or depth >= DEEPEST
+            if not rejected or len(allowed) >= plan.k or exhausted:
+                kept = {
+                    c: [(h.fragment_id, h.score) for h in hits if h.fragment_id in allowed] for c, hits in legs.items()
+                }
+                return Found(candidates_of(kept), {c: len(hits) for c, hits in legs.items()}, refills)
+            refills += 1
+            if len(excluded) + len(rejected) <= EXCLUDED_LIMIT:
+                excluded |= rejected
+            else:
+                depth = min(depth * 4, DEEPEST)
+
+
+class _Channels:
+    """The channels of one search; the query is embedded once, however often they are asked."""
+
+    def __init__(self, encoder: AsyncQueryEncoder, view: View, plan: QueryPlan) -> None:
+        self._encoder = encoder
+        self._view = view
+        self._plan = plan
+        self._vector: npt.NDArray[np.float32] | None = None
+
+    async def all(self, excluded: frozenset[FragmentId], depth: int) -> dict[Channel, list[StoredHit]]:
+        """Side by side; one that fails or is late is left out and said. ChannelsUnavailable when none is left."""
+        calls = {Channel.LEXICAL: self._lexical, Channel.DENSE: self._dense}
+        asked = self._plan.channels
+        answers = await asyncio.gather(*(calls[c](excluded, depth) for c in asked), return_exceptions=True)
+        legs: dict[Channel, list[StoredHit]] = {}
+        for channel, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, EncoderError):
+                self._view.stages.degrade(Stage.EMBED, Degradation.LEXICAL_ONLY)
+            elif isinstance(answer, StoreError):
+                self._view.stages.degrade(Stage.CHANNELS, Degradation.CHANNEL_MISSING)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                legs[channel] = answer
+        if not legs:
+            causes = [answer for answer in answers if isinstance(answer, BaseException)]
+            raise ChannelsUnavailable("no channel answered") from causes[0]
+        return legs
+
+    async def _lexical(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
+        plan, budget = self._plan, _limited(self._view.budget, Stage.CHANNELS)
+        return await self._view.opened.lexical(plan.analysed, plan.identifiers, plan.scope, excluded, depth, budget)
+
+    async def _dense(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
+        plan, budget = self._plan, self._view.budget
+        if self._vector is None:
+            with self._view.stages.timed(Stage.EMBED):
+                self._vector = await self._encoder.encode_query(plan.query, _limited(budget, Stage.EMBED))
+        return await self._view.opened.dense(
+            self._vector, plan.scope, excluded, depth, _limited(budget, Stage.CHANNELS)
+        )
+
+
+def packet_of(packed: Packed, verdict: Verdict, degradations: tuple[Degradation, ...]) -> Packet:
+    """The packet of what is packed; without items it is EMPTY whatever was judged."""
+    return Packet(packed.items, packed.tokens, verdict if packed.items else Verdict.EMPTY, degradations)
+
+
+def _limited(budget: Budget, stage: Stage) -> Budget:
+    return Budget(budget.clock() + budget.limit_s(limit_ms(stage)), budget.clock)
