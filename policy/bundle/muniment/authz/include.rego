@@ -56,5 +56,7 @@ _tenant_permits if {
 
 _tenant_permits if {
 	input.principal.tenant in data.muniment.meta.tenant_packages
+
+	# regal ignore:unresolved-reference
 	data.muniment.tenants[input.principal.tenant].include == true
 }
