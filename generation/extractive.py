@@ -23,8 +23,8 @@ from retrieval.types import EvidenceItem, Packet, PassageRole
 
 Terms = Callable[[str], Sequence[str]]
 Vectors = npt.NDArray[np.float32]
-# Query and sentences to vectors of length 1, shapes `(d,)` and `(n, d)`, without blocking the event loop; None when they
-# can't be had in time, then words alone decide.
+# Query and sentences to vectors of length 1, shapes `(d,)` and `(n, d)`, without blocking the event loop; None when
+# they can't be had in time: then words alone decide.
 Encode = Callable[[str, Sequence[str], Budget], Awaitable[tuple[Vectors, Vectors] | None]]
 
 K1, B = 1.2, 0.75

@@ -13,65 +13,10 @@ _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]")
 _END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’»)\]*_]*(?=\s)|[。！？]+[」』”’）]*)")
 _WORD_BEFORE = re.compile(r"[^\W\d_](?:\.?[^\W\d_])*\Z")
 _LONGEST_ABBREVIATION = 12
-_ABBREVIATIONS = frozenset(
-    [
-        "dr",
-        "mr",
-        "mrs",
-        "ms",
-        "prof",
-        "sr",
-        "jr",
-        "st",
-        "vs",
-        "etc",
-        "e.g",
-        "i.e",
-        "eg",
-        "ie",
-        "cf",
-        "al",
-        "approx",
-        "est",
-        "dept",
-        "inc",
-        "ltd",
-        "co",
-        "corp",
-        "u.s",
-        "u.k",
-        "a.m",
-        "p.m",
-        "ph.d",
-    ]
+_ABBREVIATION = re.compile(
+    r"dr|mr|mrs|ms|prof|sr|jr|st|vs|etc|e\.g|i\.e|eg|ie|cf|al|approx|est|dept|inc|ltd|co|corp|u\.s|u\.k|a\.m|p\.m|ph\.d"
 )
-_BEFORE_NUMBERS = frozenset(
-    [
-        "no",
-        "nos",
-        "fig",
-        "figs",
-        "eq",
-        "vol",
-        "pp",
-        "p",
-        "ch",
-        "sec",
-        "art",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-    ]
-)
+_BEFORE_NUMBERS = re.compile(r"nos?|figs?|eq|vol|pp?|ch|sec|art|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec")
 
 
 def sentences(text: str) -> tuple[Span, ...]:
@@ -130,7 +75,7 @@ def _ends_here(text: str, start: int, end: re.Match[str], limit: int) -> bool:
         return True
     initial = len(word.group()) == 1 and word.group().isupper()
     lower = word.group().lower()
-    return not (initial or lower in _ABBREVIATIONS or (lower in _BEFORE_NUMBERS and following.isdigit()))
+    return not (initial or _ABBREVIATION.fullmatch(lower) or (following.isdigit() and _BEFORE_NUMBERS.fullmatch(lower)))
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
