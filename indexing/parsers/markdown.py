@@ -8,6 +8,7 @@ setext heading nor for prose. `title:` in it is the document's title.
 """
 
 import re
+from functools import cache
 from importlib.metadata import version
 
 from markdown_it import MarkdownIt
@@ -108,10 +109,16 @@ def _nodes(text: str, lines: list[Line], source: str, offset: int) -> list[Node]
     return nodes
 
 
+@cache
 def _blocks() -> MarkdownIt:
     parser = MarkdownIt("commonmark").enable("table")
     parser.core.ruler.enableOnly(["normalize", "block"])  # inline text is read for headings alone
     return parser
+
+
+@cache
+def _inline() -> MarkdownIt:
+    return MarkdownIt("commonmark")
 
 
 def _span(text: str, lines: list[Line], token: Token) -> Span | None:
@@ -124,7 +131,7 @@ def _span(text: str, lines: list[Line], token: Token) -> Span | None:
 
 def _words(content: str, references: dict[str, object]) -> str:
     """A heading's text as a reader sees it."""
-    return collapsed("".join(_flat(MarkdownIt("commonmark").parseInline(content, references))))
+    return collapsed("".join(_flat(_inline().parseInline(content, references))))
 
 
 def _flat(tokens: list[Token]) -> list[str]:
