@@ -95,6 +95,7 @@ class Authenticator:
         tenant_id_of: Callable[[str], TenantId | None],
         bounds: TokenBounds | None = None,
         clock: Callable[[], float] = time,
+        memo_tokens: int = MEMO_TOKENS,
     ) -> None:
         self._issuers = {trusted.issuer: trusted for trusted in issuers}
         if len(self._issuers) != len(issuers):
@@ -102,6 +103,7 @@ class Authenticator:
         self._tenant_id_of = tenant_id_of
         self._bounds = bounds or TokenBounds()
         self._clock = clock
+        self._memo_tokens = memo_tokens
         self._memo: OrderedDict[bytes, _Verified] = OrderedDict()
 
     def authenticate(self, metadata: Metadata) -> Principal:
@@ -142,7 +144,7 @@ class Authenticator:
         principal, tenant = self._principal(claims, trusted, digest)
         verified = _Verified(principal, tenant, trusted, key)
         self._memo[digest] = verified
-        if len(self._memo) > MEMO_TOKENS:
+        if len(self._memo) > self._memo_tokens:
             self._memo.popitem(last=False)
         return verified
 

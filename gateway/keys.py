@@ -38,6 +38,14 @@ MAX_KEY_SET_BYTES = 256 * 1024
 MAX_KEYS = 100
 FETCH_TIMEOUT_S = 5.0
 MIN_RSA_BITS = 2048
+KINDS = {
+    ("RSA", None),
+    ("EC", "P-256"),
+    ("EC", "P-384"),
+    ("EC", "P-521"),
+    ("OKP", "Ed25519"),
+    ("OKP", "Ed448"),
+}
 RSA_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey | Ed448PublicKey
@@ -104,12 +112,12 @@ def _parse_key(entry: object) -> VerificationKey | None:
     if entry.get("kty") == "oct":
         # Beside public keys it would invite key confusion (J1); a shared secret has no place in a published set.
         raise KeySetFault("holds a symmetric key")
-    if entry.get("use", "sig") != "sig" or entry.get("kty") not in ("RSA", "EC", "OKP"):
+    if entry.get("use", "sig") != "sig" or (entry.get("kty"), entry.get("crv")) not in KINDS:
         return None
     kid = entry.get("kid")
     if not isinstance(kid, str) or not kid:
         raise KeySetFault("a key has no kid")
-    public = {name: value for name, value in entry.items() if name not in ("d", "p", "q", "dp", "dq", "qi")}
+    public = {name: entry[name] for name in ("kty", "crv", "x", "y", "n", "e") if name in entry}
     try:
         key = PyJWK(public).key
     except (PyJWTError, ValueError, TypeError) as exc:
