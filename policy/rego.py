@@ -105,7 +105,7 @@ def term(node: object) -> Term:
     if kind in _SCALARS:
         fits = isinstance(value, _SCALARS[kind]) and (kind != "number" or type(value) is not bool)
     else:
-        fits = kind not in _SHAPES or isinstance(value, _SHAPES[kind])
+        fits = kind not in _SHAPES or (isinstance(value, _SHAPES[kind]) and not (kind == "ref" and not value))
     if not fits:
         raise MalformedDecision("compile", f"a {kind} has a value of another type")
     return Term(kind, value)
@@ -127,6 +127,12 @@ def array(node: object, what: str) -> list[Any]:
     if not isinstance(node, list):
         raise MalformedDecision("compile", f"{what} is not an array")
     return node
+
+
+def call_terms(terms: object) -> tuple[Term, list[Term]]:
+    """The operator and the operands of a call."""
+    operator, *operands = map(term, array(terms, "terms") or [None])
+    return operator, operands
 
 
 def location(node: Json) -> Location:

@@ -19,7 +19,7 @@ from core.attributes import ATTRIBUTES, AttributeType
 from core.ids import DataRevision, PolicyRevision
 from policy.errors import IllTypedFilter, MalformedDecision, RevisionUnproved, UntranslatableResidual
 from policy.filter import And, Compare, Filter, In, IsNull, Not, Nothing, Op, Or, Overlaps, normalise
-from policy.rego import Json, Term, array, fields, location, render, scalar, term
+from policy.rego import Json, Term, array, call_terms, fields, location, render, scalar, term
 
 QUERY: Final = (
     "data.muniment.authz.include == true; rev = data.muniment.authz.revision; "
@@ -119,7 +119,7 @@ def _binding(expression: Json) -> tuple[str, object] | None:
     """`rev = "…"` and its like, else None."""
     if set(expression) - {"index", "terms", "location"} or not isinstance(expression.get("terms"), list):
         return None
-    operator, *operands = (term(part) for part in array(expression["terms"], "terms"))
+    operator, operands = call_terms(expression["terms"])
     if operator.builtin() != "eq" or len(operands) != 2:
         return None
     for variable, value in (operands, reversed(operands)):
@@ -181,7 +181,7 @@ class _Translator:
             if negated and path is not None and path[:2] == ("data", "partial"):
                 return self._rule(expression, path[1:], nesting)
             return _bare(expression, bare)
-        operator, *operands = (term(part) for part in array(terms, "terms"))
+        operator, operands = call_terms(terms)
         name = operator.builtin()
         if name is None or len(operands) != 2:
             _refuse(expression, f"this call can't become a filter: {_ADVICE}")
@@ -267,7 +267,7 @@ def _hoisted(expression: Json) -> list[Filter]:
     terms = expression["terms"]
     if not isinstance(terms, list):
         return []
-    operator, *operands = map(term, terms)
+    operator, operands = call_terms(terms)
     if operator.builtin() in ("eq", "equal"):
         return []
     attrs = (operand.attribute() or operand.element_of() for operand in operands)
