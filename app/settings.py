@@ -5,7 +5,7 @@ value: it may be a secret.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -37,7 +37,7 @@ ENV_PREFIX = "MUNIMENT_"
 CONFIG_VARIABLE = "MUNIMENT_CONFIG"
 CONFIG_FILE = "muniment.toml"
 ENGINE_SUFFIX = "_BIN"  # MUNIMENT_OPA_BIN and the like belong to `deploy`
-CLIENT_VARIABLES = ("MUNIMENT_ADDRESS", "MUNIMENT_TOKEN")  # read by the command line as a client
+CLIENT_VARIABLES = ("MUNIMENT_ADDRESS", "MUNIMENT_AS", "MUNIMENT_TOKEN")  # read by the command line as a client
 MIB = 1024 * 1024
 
 
@@ -136,6 +136,28 @@ class IssuerSettings(Section):
         return self
 
 
+class DevelopmentUser(Section):
+    """Who `--as NAME` of the command line is: the claims of the token that is minted for each command."""
+
+    tenant: Name
+    groups: tuple[Name, ...] = ()
+    roles: tuple[Role, ...] = (Role.READER,)
+    attributes: Mapping[Name, str | int | bool] = {}
+
+
+class DevelopmentSettings(Section):
+    """The development issuer; `issuer` left open, it is on exactly when no other is configured."""
+
+    issuer: bool | None = None
+    users: Mapping[Name, DevelopmentUser] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _switch(cls, value: Any) -> Any:
+        """`development = false` is short for `development.issuer = false`."""
+        return {"issuer": value} if isinstance(value, bool) else value
+
+
 class TokenSettings(Section):
     """Bounds for every token, in seconds."""
 
@@ -180,7 +202,7 @@ class LimitSettings(Section):
 
 
 class Settings(BaseSettings):
-    """Everything. `development`: the built-in issuer; left open, it is on exactly when no issuer is configured."""
+    """Everything."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -194,7 +216,7 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     tenants: tuple[TenantSettings, ...] = (TenantSettings(name="default"),)
     issuers: tuple[IssuerSettings, ...] = ()
-    development: bool | None = None
+    development: DevelopmentSettings = DevelopmentSettings()
     tokens: TokenSettings = TokenSettings()
     opa: OpaSettings = OpaSettings()
     weaviate: WeaviateSettings = WeaviateSettings()
@@ -203,7 +225,8 @@ class Settings(BaseSettings):
     @property
     def development_issuer(self) -> bool:
         """Whether the development issuer's tokens are accepted."""
-        return not self.issuers if self.development is None else self.development
+        wanted = self.development.issuer
+        return not self.issuers if wanted is None else wanted
 
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
@@ -283,9 +306,14 @@ def _cross_faults(settings: Settings) -> Iterator[str]:
     names = [tenant.name for tenant in settings.tenants]
     if len(set(names)) != len(names):
         yield "tenants: two tenants share a name"
-    if settings.development and settings.issuers:
+    if settings.development.issuer and settings.issuers:
         yield "development: the development issuer can't stand beside configured issuers"
-    if settings.development is False and not settings.issuers:
+    if settings.development.users and not settings.development_issuer:
+        yield "development.users: the development issuer, which speaks for them, is off"
+    for user, claims in settings.development.users.items():
+        if claims.tenant not in names:
+            yield f"development.users.{user}.tenant: not configured: {claims.tenant}"
+    if settings.development.issuer is False and not settings.issuers:
         yield "issuers: none is configured and the development issuer is off, so nobody could come in"
     for kind in ("name", "issuer"):
         values = [getattr(issuer, kind) for issuer in settings.issuers]
