@@ -63,7 +63,8 @@ class Supervisor:
     """Starts children in order, watches them, and stops them in reverse; an async context manager.
 
     ``start`` and ``wait`` raise ChildDiedError as soon as any child ends. Leaving the context stops every child,
-    whatever the reason. SIGINT and SIGTERM ask for a stop (a second one cuts the grace short) unless ``handle_signals`` is off.
+    whatever the reason. SIGINT and SIGTERM ask for a stop (a second one cuts the grace short) unless ``handle_signals``
+    is off.
     """
 
     def __init__(self, *, on_event: EventSink | None = None, handle_signals: bool = True) -> None:
@@ -152,7 +153,8 @@ class Supervisor:
                 _signal_group(child, signal.SIGKILL)
 
     async def _stop_child(self, child: _Child) -> None:
-        if not child.exited.done():
+        by_itself = child.exited.done()
+        if not by_itself:
             self._on_event(child.spec.name, "stopping")
             _signal_group(child, signal.SIGTERM)
             hurry = asyncio.ensure_future(self._hurry.wait())
@@ -161,7 +163,8 @@ class Supervisor:
         killed = not child.exited.done()
         _signal_group(child, signal.SIGKILL)  # also what the child itself started and left behind
         await child.exited
-        self._on_event(child.spec.name, "killed" if killed else "stopped")
+        if not by_itself:
+            self._on_event(child.spec.name, "killed" if killed else "stopped")
 
     def _raise_if_over(self) -> None:
         if self._stop_asked.is_set():  # first: once asked, an exit is nobody's fault

@@ -1,8 +1,5 @@
-# METADATA
-# title: Who may call this OPA
-# description: |
-#   Everything that OPA serves is closed except what gateways need, and that only to the bearer of the generated token.
-#   The token itself is never here, only its SHA-256, in a data file written at each start.
+# Who may call this OPA: everything it serves is closed except what gateways need, and that only to the bearer of the
+# generated token. The token itself is never here, only its SHA-256, in a data file that is written at each start.
 # regal ignore:directory-package-mismatch
 package system.authz
 
