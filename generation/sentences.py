@@ -22,8 +22,8 @@ _BEFORE_NUMBERS = re.compile(r"nos?|figs?|eq|vol|pp?|ch|sec|art|jan|feb|mar|apr|
 def sentences(text: str) -> tuple[Span, ...]:
     """Non-empty spans in order, without outer white space and without list marks; they do not overlap.
 
-    A sentence ends at `.`, `!`, `?` or `…` before white space, unless the word is a known abbreviation or an initial
-    or the next one begins in lower case, at an ideographic full stop, and with its block: blank lines, headings, list
+    A sentence ends at `.`, `!`, `?` or `…` before white space, unless the next word begins in lower case or, at a
+    single full stop, the word before is a known abbreviation or an initial; at an ideographic full stop, and with its block: blank lines, headings, list
     items, table rows, quotes and fences part blocks. A single line break parts nothing: lines are wrapped.
     """
     return tuple(span for block in _blocks(text) for span in _split(text, block))
@@ -63,7 +63,7 @@ def _split(text: str, block: Span) -> Iterator[Span]:
 
 def _ends_here(text: str, start: int, end: re.Match[str], limit: int) -> bool:
     marks = end.group()
-    if marks[0] in "。！？!?":
+    if marks[0] in "。！？":
         return True
     following = text[end.end() : min(limit, end.end() + 64)].lstrip()[:1]
     if following.islower():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from core.document import Span
+from corpus.errors import RecordDamaged
 from corpus.record import RevisionRecord
 from retrieval import evidence_ids
 from retrieval.expand import Draft
@@ -46,8 +47,8 @@ def pack(
     """At most `max_evidence` items of together at most `max_tokens` tokens, from drafts in order of rank.
 
     Where the whole of a draft does not fit, its best fragment is taken alone, then without header, else it is skipped
-    and the next one tried. `text_of` gives a revision's canonical text and is asked only for what is tried. ValueError
-    when a span lies outside that text: record and text disagree, so nothing of it may be shown.
+    and the next one tried. `text_of` gives a revision's canonical text and is asked only for what is tried.
+    RecordDamaged when a span lies outside that text: nothing of it may be shown.
     """
     chosen: list[_Chosen] = []
     left = max_tokens
@@ -107,7 +108,7 @@ def _body(passages: Sequence[PassageSpan] | Sequence[Passage]) -> Span:
 def _cut(form: Sequence[PassageSpan], text: str) -> tuple[Passage, ...]:
     for passage in form:
         if passage.span.end > len(text):
-            raise ValueError(f"a span ends at {passage.span.end}, the canonical text at {len(text)}")
+            raise RecordDamaged(f"a span ends at {passage.span.end}, the canonical text at {len(text)}")
     return tuple(Passage(p.span, p.role, p.span.cut(text), p.pages) for p in form)
 
 

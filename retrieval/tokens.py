@@ -1,8 +1,9 @@
 """Exact token counts, by the tokenizer that a profile names and the ledger states."""
 
+import warnings
 from functools import lru_cache
-
-from bpe_openai import _bindings  # the package's public Encoding has no `count` and takes twice as long to load
+from importlib import import_module
+from typing import Any
 
 from core.errors import InvalidValue
 
@@ -17,7 +18,7 @@ class Tokenizer:
         if name not in TOKENIZERS:
             raise InvalidValue("tokenizer", f"must be one of {', '.join(TOKENIZERS)}")
         self.name = name
-        self._encoding = _bindings.tokenizer_for_encoding(name)
+        self._encoding = _bindings().tokenizer_for_encoding(name)
 
     def count(self, text: str) -> int:
         """Number of tokens; linear, about 10 µs for 600 characters. ValueError for lone surrogates."""
@@ -29,6 +30,13 @@ class Tokenizer:
             return None
         count = self._encoding.count_till_limit(text, limit)
         return None if count is None else int(count)
+
+
+def _bindings() -> Any:
+    """The package's compiled part: its public Encoding has no `count`. Late, since the import alone takes a second."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "open_binary is deprecated", DeprecationWarning)  # the package's own fault
+        return import_module("bpe_openai._bindings")
 
 
 @lru_cache(maxsize=len(TOKENIZERS))
