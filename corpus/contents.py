@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from core.access import Access
 from core.attributes import Subject, TrustTier, attributes_of
-from core.document import Fragment, Node, NodeKind, ParsedDocument, Span
+from core.document import Fragment, NodeKind, ParsedDocument, Span
 from core.ids import FragmentId, RepresentationId, RevisionId, Seq, TenantId
 from corpus.analyser import Analyser
 from corpus.blobs import BlobKind, Blobs
@@ -82,7 +82,7 @@ def embedding_text(title: str, section_path: Sequence[str], text: str) -> str:
 def write_staged(blobs: Blobs, pending: PendingRevision, staged: Staged) -> dict[str, object]:
     """Make canonical text, nodes and vectors durable; answers the columns that `record_staged` sets."""
     text = staged.document.text
-    nodes = json.dumps([[n.kind, n.span.start, n.span.end, n.level, n.parent] for n in staged.document.nodes])
+    nodes = json.dumps([[n.kind, n.span.start, n.span.end, n.level, n.parent, n.label] for n in staged.document.nodes])
     buffer = io.BytesIO()
     np.save(buffer, staged.vectors, allow_pickle=False)
 
@@ -198,13 +198,6 @@ class Contents:
         for key, start, end in rows:
             spans[key].append(Span(start, end))
         return spans
-
-
-def nodes_of(data: bytes) -> list[Node]:
-    """The node tree as `write_staged` wrote it."""
-    return [
-        Node(NodeKind(kind), Span(start, end), level, parent) for kind, start, end, level, parent in json.loads(data)
-    ]
 
 
 def fragment_of(

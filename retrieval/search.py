@@ -1,7 +1,7 @@
 """One search: channels under one filter, the gate's first pass, fusion, packing. What comes out is not released yet."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from core.budget import Budget
 from core.ids import FragmentId
-from core.stages import Degradation, Stage, limit_ms
+from core.stages import Degradation, Stage, StageLog, limit_ms
 from corpus.analyser import Analyser
 from corpus.encoder import AsyncQueryEncoder, EncoderError
 from corpus.record import RevisionRecord
@@ -19,8 +19,8 @@ from retrieval.dedupe import deduplicate
 from retrieval.errors import ChannelsUnavailable
 from retrieval.expand import expand
 from retrieval.fusion import candidates_of, z_fusion
-from retrieval.pack import Packed, pack
-from retrieval.plan import QueryPlan, terms_of
+from retrieval.pack import Packed, pack, without
+from retrieval.plan import Ask, QueryPlan, plan, terms_of
 from retrieval.tokens import tokenizer
 from retrieval.types import Candidate, Channel, Packet, Ranked, TokenLedger, Verdict
 from retrieval.view import View
@@ -41,10 +41,11 @@ class Found:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A packet to be released, and how it came about."""
+    """A packet to be released, and how it came about. `cosines`: similarity to the query by revision key, best each."""
 
     packet: Packet
     found: Found
+    cosines: Mapping[int, float]
 
 
 class Searcher:
@@ -58,7 +59,7 @@ class Searcher:
         """The packet for `plan`; ChannelsUnavailable when none answers. Who may see nothing costs no store call."""
         if view.sees_nothing:
             empty = Packet((), TokenLedger(plan.profile.tokenizer, plan.max_tokens, 0), Verdict.EMPTY)
-            return SearchResult(empty, Found((), {}, 0))
+            return SearchResult(empty, Found((), {}, 0), {})
         found = await self._find(view, plan)
         with view.stages.timed(Stage.FUSE):
             fused = z_fusion(found.candidates, plan.profile.weights)
@@ -70,10 +71,28 @@ class Searcher:
                 for id_ in [record.fragment.fragment_id]
             )
         with view.stages.timed(Stage.PACK):
-            packet = self._packet(view, plan, ranked)
-        return SearchResult(packet, found)
+            packed = self._packed(view, plan, ranked)
+            cosines = _cosines(ranked)
+            packet = self._packet(plan, packed, cosines.values(), view.stages.degradations)
+        return SearchResult(packet, found, cosines)
 
-    def _packet(self, view: View, plan: QueryPlan, ranked: tuple[Ranked, ...]) -> Packet:
+    def plan(self, ask: Ask, stages: StageLog) -> QueryPlan:
+        """The plan for what is asked; InvalidValue names the field that is wrong."""
+        with stages.timed(Stage.PLAN):
+            return plan(ask, self._analyser)
+
+    def kept(self, plan: QueryPlan, result: SearchResult, allowed: frozenset[int]) -> Packet:
+        """The packet without the revisions that the gate withholds, judged anew where it lost any."""
+        lost = frozenset(
+            item.evidence_id for item in result.packet.items if item.record.revision.revision_key not in allowed
+        )
+        if not lost:
+            return result.packet
+        rest = without(Packed(result.packet.items, result.packet.tokens), lost)
+        cosines = [cosine for key, cosine in result.cosines.items() if key in allowed]
+        return self._packet(plan, rest, cosines, result.packet.degradations)
+
+    def _packed(self, view: View, plan: QueryPlan, ranked: tuple[Ranked, ...]) -> Packed:
         texts: dict[int, str] = {}
 
         def text_of(revision: RevisionRecord) -> str:
@@ -82,15 +101,18 @@ class Searcher:
             return texts[revision.revision_key]
 
         counter = tokenizer(plan.profile.tokenizer)
-        packed = pack(expand(ranked), text_of, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
-        cosines = [item.channels[Channel.DENSE].score for item in ranked if Channel.DENSE in item.channels]
+        return pack(expand(ranked), text_of, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
+
+    def _packet(
+        self, plan: QueryPlan, packed: Packed, cosines: Iterable[float], degradations: tuple[Degradation, ...]
+    ) -> Packet:
         verdict = sufficiency.judge(
             plan.terms,
             [item.text for item in packed.items],
             max(cosines, default=None),
             lambda text: terms_of(text, self._analyser),
         )
-        return packet_of(packed, verdict, view.stages.degradations)
+        return Packet(packed.items, packed.tokens, verdict, degradations)
 
     async def _find(self, view: View, plan: QueryPlan) -> Found:
         """Ask the channels, drop what the record does not permit, and ask again while that leaves too little."""
@@ -159,9 +181,13 @@ class _Channels:
         )
 
 
-def packet_of(packed: Packed, verdict: Verdict, degradations: tuple[Degradation, ...]) -> Packet:
-    """The packet of what is packed; without items it is EMPTY whatever was judged."""
-    return Packet(packed.items, packed.tokens, verdict if packed.items else Verdict.EMPTY, degradations)
+def _cosines(ranked: Iterable[Ranked]) -> dict[int, float]:
+    best: dict[int, float] = {}
+    for item in ranked:
+        key = item.record.revision.revision_key
+        if Channel.DENSE in item.channels:
+            best[key] = max(best.get(key, -1.0), item.channels[Channel.DENSE].score)
+    return best
 
 
 def _limited(budget: Budget, stage: Stage) -> Budget:

@@ -1,6 +1,7 @@
 """Parsers: bytes of an accepted format become canonical text with a node tree and a state."""
 
-from indexing.parsers.formats import DOCX, HTML, MARKDOWN, PDF, PLAIN, media_type_of, parse
+from core.media_types import DOCX, HTML, MARKDOWN, PDF, PLAIN, media_type_of
+from indexing.parsers.formats import parse
 from indexing.parsers.outcome import ParseLimits
 from indexing.parsers.pool import ParserPool, ParserUnavailable
 

@@ -16,12 +16,12 @@ from typing import Any
 from lxml import etree
 
 from core.document import Node, NodeKind, ParsedDocument, ParseState, Span
+from core.media_types import DOCX, OLE_MAGIC
 from indexing.parsers.lines import NEWLINE, collapsed, trimmed
 from indexing.parsers.outcome import quality_warnings, refused
 
 VERSION = f"docx/1 kreuzberg/{version('kreuzberg')}"
-MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Office wraps an encrypted file in an OLE container
+
 
 _MAIN_PART = "word/document.xml"
 _MAX_UNPACKED = 512 * 1024 * 1024  # bytes; a zip bomb ends here, before anything is unpacked
@@ -60,7 +60,7 @@ def parse_docx(data: bytes) -> ParsedDocument:
         use_cache=False, enable_quality_processing=False, output_format="plain", include_document_structure=True
     )
     try:
-        result = kreuzberg.extract_bytes_sync(data, MEDIA_TYPE, configuration)
+        result = kreuzberg.extract_bytes_sync(data, DOCX, configuration)
     except kreuzberg.KreuzbergError:
         return refused(ParseState.CORRUPT, VERSION)
     writer = _Writer(left_out)

@@ -1,0 +1,99 @@
+"""What the services work with, and the checks that several of them share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.errors import InvalidValue
+from corpus.blobs import Blobs
+from corpus.catalog.database import Database
+from corpus.catalog.sources import SourceRecord, find_source
+from corpus.errors import NotAllowed, NotFound
+from corpus.pinning import LATEST, Consistency
+from corpus.reading import Corpus
+from gateway.call import Call
+from gateway.opaque import OpaqueTokens
+from generation.claims import Generator
+from policy.engine import Permission, PolicyEngine, SourceRights
+from policy.principal import Principal
+from retrieval.gate import Gate
+from retrieval.search import Searcher
+from retrieval.view import View, open_view
+
+DEFAULT_PAGE = 50
+MAX_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Everything that a gateway process serves from; built once by the composition root."""
+
+    database: Database
+    corpus: Corpus
+    blobs: Blobs
+    policy: PolicyEngine
+    gate: Gate
+    searcher: Searcher
+    generator: Generator
+    tokens: OpaqueTokens
+    fingerprint_key: bytes
+    max_document_bytes: int
+    now: Callable[[], int]
+
+
+async def view_of(
+    serving: Serving, call: Call, rpc: str, consistency: Consistency = LATEST, valid_at: int | None = None
+) -> View:
+    """The caller's view, if policy lets it call `rpc` at all (NotAllowed else)."""
+    permission = await serving.policy.allow(rpc, call.principal, None, call.budget, expected=None)
+    if not permission.allowed:
+        raise NotAllowed(rpc)
+    return await open_view(
+        serving.corpus,
+        serving.policy,
+        call.principal,
+        call.budget,
+        call.stages,
+        now=serving.now,
+        consistency=consistency,
+        valid_at=valid_at,
+    )
+
+
+async def require(serving: Serving, call: Call, rpc: str) -> None:
+    """NotAllowed unless policy lets the caller call an RPC that concerns no source."""
+    if not (await serving.policy.allow(rpc, call.principal, None, call.budget, expected=None)).allowed:
+        raise NotAllowed(rpc)
+
+
+async def source_for(serving: Serving, call: Call, rpc: str, source_id: str) -> tuple[SourceRecord, Permission]:
+    """The source, if the caller may call `rpc` on it; else NotFound, whether it exists or not."""
+    source = find_source(serving.database, call.principal.tenant_id, source_id)
+    rights = None if source is None else rights_of(source)
+    permission = await serving.policy.allow(rpc, call.principal, rights, call.budget, expected=None)
+    if source is None or not permission.allowed:
+        raise NotFound(f"source {source_id}")
+    return source, permission
+
+
+def rights_of(source: SourceRecord) -> SourceRights:
+    """What policy reads of a source."""
+    return SourceRights(
+        id=source.source_id,
+        trust=source.trust,
+        writer_groups=source.writer_groups,
+        writer_subjects=source.writer_subjects,
+        grant_groups=source.grant_groups,
+        grant_subjects=source.grant_subjects,
+    )
+
+
+def caller_of(principal: Principal) -> str:
+    """Issuer and subject: whose operation, build or idempotency key it is."""
+    return f"{principal.issuer}|{principal.subject}"
+
+
+def page_size(asked: int) -> int:
+    """DEFAULT_PAGE for 0; InvalidValue above MAX_PAGE."""
+    if asked > MAX_PAGE:
+        raise InvalidValue("page_size", f"must not be over {MAX_PAGE}")
+    return asked or DEFAULT_PAGE
