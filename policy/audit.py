@@ -121,6 +121,11 @@ class AuditLog:
         if durable or self._strict:
             await self._sync()
 
+    @property
+    def broken(self) -> bool:
+        """Whether a record could not be made durable; nothing is taken any more."""
+        return self._failure is not None
+
     def principal_hash(self, principal: Principal) -> str:
         """Issuer, tenant and subject, keyed: joins one person's records and names nobody."""
         return keyed_digest(self._key, "principal", principal.issuer, principal.tenant_id, principal.subject)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -94,5 +93,6 @@ class PolicyHeartbeat:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()  # a beat that failed by a fault of ours says so
