@@ -23,7 +23,7 @@ from deploy.errors import AlreadyRunningError, StopTimedOutError
 from deploy.files import PRIVATE_FILE_MODE, private_directory, write_private_json
 
 # A reader looks whether the lock is held by taking it for an instant (shared), and a new holder needs an instant to
-# write its pid; within this time a refusal would be premature.
+# write its pid: a refusal before this time would be premature.
 _SETTLE_S = 0.5
 _POLL_S = 0.02
 
@@ -97,10 +97,9 @@ class DataDirectoryLock:
             descriptor = _open_locked(_lock_path(self._directory))
             if descriptor is not None:
                 return descriptor
-            written = _read_holder(_lock_path(self._directory))
-            alive = written is not None and _is_alive(written.pid)
-            if alive or time.monotonic() >= deadline:
-                raise AlreadyRunningError(self._directory, written.pid if written is not None and alive else None)
+            if time.monotonic() >= deadline:
+                written = _read_holder(_lock_path(self._directory))
+                raise AlreadyRunningError(self._directory, written.pid if written is not None else None)
             time.sleep(_POLL_S)
 
 
@@ -199,16 +198,6 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return document
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _lock_path(data_directory: Path) -> Path:

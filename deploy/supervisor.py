@@ -29,6 +29,7 @@ EventSink = Callable[[str, Event], None]
 _T = TypeVar("_T")
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PROBE_INTERVAL_S = 0.05
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
@@ -63,13 +64,14 @@ class Supervisor:
     """Starts children in order, watches them, and stops them in reverse; an async context manager.
 
     ``start`` and ``wait`` raise ChildDiedError as soon as any child ends. Leaving the context stops every child,
-    whatever the reason. SIGINT and SIGTERM ask for a stop (a second one cuts the grace short) unless ``handle_signals``
-    is off.
+    whatever the reason. SIGINT, SIGTERM and SIGHUP ask for a stop (a second one cuts the grace short) unless
+    ``handle_signals`` is off.
     """
 
     def __init__(self, *, on_event: EventSink | None = None, handle_signals: bool = True) -> None:
         self._on_event: EventSink = on_event if on_event is not None else _ignore_event
         self._handle_signals = handle_signals
+        self._handled: list[signal.Signals] = []
         self._children: list[_Child] = []
         self._stop_asked = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -81,7 +83,9 @@ class Supervisor:
 
     async def __aenter__(self) -> Self:
         if self._handle_signals:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            # Ignored signals (SIGHUP under nohup) stay ignored.
+            self._handled = [each for each in _STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+            for number in self._handled:
                 asyncio.get_running_loop().add_signal_handler(number, self.request_stop)
         return self
 
@@ -91,9 +95,8 @@ class Supervisor:
         try:
             await self.stop()
         finally:
-            if self._handle_signals:
-                for number in (signal.SIGINT, signal.SIGTERM):
-                    asyncio.get_running_loop().remove_signal_handler(number)
+            for number in self._handled:
+                asyncio.get_running_loop().remove_signal_handler(number)
 
     def request_stop(self) -> None:
         """Ask for an orderly stop; asked again, children are killed without further grace."""
@@ -185,7 +188,7 @@ async def supervise(
     on_ready: Callable[[RunState], None] | None = None,
     on_event: EventSink | None = None,
 ) -> None:
-    """Run ``specs`` under a held data directory until SIGINT or SIGTERM.
+    """Run ``specs`` under a held data directory until a signal asks to stop.
 
     Publishes the state when all is ready and returns after everything stopped. Raises ChildDiedError and
     ChildNotReadyError.

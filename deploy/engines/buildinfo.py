@@ -24,12 +24,18 @@ def module_versions(binary: Path) -> dict[str, str]:
 
     Local builds carry texts like ``(devel)`` in place of a version.
     """
+    if binary.stat().st_size == 0:
+        return {}  # nothing to map
     with binary.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
-        return {
-            fields[1]: fields[2].removeprefix("v")
-            for line in _module_information(image).split("\n")
-            if len(fields := line.split("\t")) >= 3 and fields[0] in ("mod", "dep")
-        }
+        try:
+            information = _module_information(image)
+        except IndexError:
+            return {}  # cut short
+    return {
+        fields[1]: fields[2].removeprefix("v")
+        for line in information.split("\n")
+        if len(fields := line.split("\t")) >= 3 and fields[0] in ("mod", "dep")
+    }
 
 
 def _module_information(image: mmap.mmap) -> str:

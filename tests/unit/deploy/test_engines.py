@@ -144,6 +144,14 @@ def test_a_file_that_is_no_go_binary_has_no_versions() -> None:
     assert module_versions(Path(sys.executable)) == {}
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff Go buildinf:\x08\x02" + bytes(17), b"\xff Go buildinf:\x08\x02" + b"\xff" * 20]
+)
+def test_an_empty_or_cut_binary_has_no_versions(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cut").write_bytes(content)
+    assert module_versions(tmp_path / "cut") == {}
+
+
 def test_a_failed_build_leaves_nothing_and_names_no_server(tools: Path) -> None:
     said = (
         'module lookup: Get "https://proxy.example.net/opa.zip": dial tcp: lookup proxy.example.net on 10.0.0.2:53: no'

@@ -264,6 +264,16 @@ def test_a_spec_does_not_show_its_environment(tmp_path: Path, always_ready: Prob
     assert "hunter2" not in repr(ChildSpec("a", ("a",), {"KEY": "hunter2"}, tmp_path, always_ready))
 
 
+async def test_a_second_request_to_stop_cuts_the_grace_short(tmp_path: Path, alive: Alive) -> None:
+    log = tmp_path / "log" / "deaf.log"
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(600)"
+    async with asyncio.timeout(10), Supervisor() as supervisor:
+        pid = await supervisor.start(python_child(tmp_path, "deaf", code, prints(log, "deaf"), grace_s=600))
+        supervisor.request_stop()
+        supervisor.request_stop()
+    assert not alive(pid)
+
+
 SUPERVISING = """
 import asyncio, sys
 from pathlib import Path
@@ -288,7 +298,7 @@ def run_supervising(directory: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_stops_children_in_reverse_and_leaves_no_orphan_lock_or_state(
     tmp_path: Path, number: signal.Signals, eventually: Eventually, alive: Alive
 ) -> None:
