@@ -23,8 +23,9 @@ def sentences(text: str) -> tuple[Span, ...]:
     """Non-empty spans in order, without outer white space and without list marks; they do not overlap.
 
     A sentence ends at `.`, `!`, `?` or `…` before white space, unless the next word begins in lower case or, at a
-    single full stop, the word before is a known abbreviation or an initial; at an ideographic full stop, and with its block: blank lines, headings, list
-    items, table rows, quotes and fences part blocks. A single line break parts nothing: lines are wrapped.
+    single full stop, the word before is a known abbreviation or an initial; at an ideographic full stop; and with its
+    block: blank lines, headings, list items, table rows, quotes and fences part blocks. A single line break parts
+    nothing: lines are wrapped.
     """
     return tuple(span for block in _blocks(text) for span in _split(text, block))
 

@@ -1,5 +1,6 @@
 """Evidence ids: one spelling, nothing else accepted."""
 
+import base64
 import uuid
 
 import pytest
@@ -20,46 +21,48 @@ PASSAGES = st.lists(
     max_size=MAX_PASSAGES,
 )
 REVISION = RevisionId("01890000-0000-7000-8000-000000000001")
+
+
+def tried(text: str) -> EvidenceRef | str:
+    """What the id names, or the field that the refusal names."""
+    try:
+        return decode(text)
+    except InvalidValue as refused:
+        return refused.field
+
+
 ID = encode(REVISION, [PassageSpan(Span(3, 300), PassageRole.BODY)])
 
 
 @given(REVISIONS, PASSAGES)
-def test_decoding_gives_back_what_was_encoded(revision_id, passages):
+def test_decoding_gives_back_what_was_encoded(revision_id: RevisionId, passages: list[PassageSpan]) -> None:
     text = encode(revision_id, passages)
     assert len(text) <= MAX_LENGTH
     assert text.isascii()
     assert decode(text) == EvidenceRef(revision_id, tuple((p.span, p.role) for p in passages))
 
 
-@given(st.binary(max_size=60).map(lambda raw: PREFIX + __import__("base64").urlsafe_b64encode(raw).decode().rstrip("=")))
-def test_whatever_decodes_is_its_own_one_spelling(text):
-    try:
-        ref = decode(text)
-    except InvalidValue as refused:
-        assert refused.field == "evidence_id"
+@given(st.binary(max_size=60).map(lambda raw: PREFIX + base64.urlsafe_b64encode(raw).decode().rstrip("=")))
+def test_whatever_decodes_is_its_own_one_spelling(text: str) -> None:
+    ref = tried(text)
+    if isinstance(ref, str):
+        assert ref == "evidence_id"
     else:
         assert encode(ref.revision_id, [PassageSpan(span, role) for span, role in ref.passages]) == text
 
 
 @given(st.text(max_size=80) | st.text("ev1AB_-=", max_size=80))
-def test_arbitrary_text_is_refused_with_a_typed_error(text):
-    try:
-        decode(text)
-    except InvalidValue as refused:
-        assert refused.field == "evidence_id"
-    else:
-        raise AssertionError
+def test_arbitrary_text_is_refused_with_a_typed_error(text: str) -> None:
+    assert tried(text) == "evidence_id"
 
 
 @given(st.integers(0, len(ID) - 1), st.characters())
-def test_a_changed_character_never_gives_the_same_evidence(at, char):
+def test_a_changed_character_never_gives_the_same_evidence(at: int, char: str) -> None:
     changed = ID[:at] + char + ID[at + 1 :]
     if changed == ID:
         return
-    try:
-        assert decode(changed) != decode(ID)
-    except InvalidValue as refused:
-        assert refused.field == "evidence_id"
+    found = tried(changed)
+    assert found == "evidence_id" or found != decode(ID)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +72,13 @@ def test_a_changed_character_never_gives_the_same_evidence(at, char):
         "[999]", "[0]", "[-1]", "[1a]", "[1,2]", "[1-3]", "[１]", "【1】", "ev1" + "\ud800",
     ],
 )  # fmt: skip
-def test_a1_nothing_but_an_evidence_id_is_one(text):
+def test_a1_nothing_but_an_evidence_id_is_one(text: str) -> None:
     with pytest.raises(InvalidValue, match="evidence_id"):
         decode(text)
 
 
-def test_longer_spellings_of_a_number_and_empty_spans_are_refused():
-    import base64  # noqa: PLC0415
+def test_longer_spellings_of_a_number_and_empty_spans_are_refused() -> None:
+    import base64
 
     def spelt(tail: bytes) -> str:
         return PREFIX + base64.urlsafe_b64encode(uuid.UUID(REVISION).bytes + tail).decode().rstrip("=")
@@ -86,7 +89,7 @@ def test_longer_spellings_of_a_number_and_empty_spans_are_refused():
             decode(spelt(tail))
 
 
-def test_what_no_packet_can_hold_is_not_encoded():
+def test_what_no_packet_can_hold_is_not_encoded() -> None:
     body = PassageSpan(Span(0, 1), PassageRole.BODY)
     for revision_id, passages in [
         (REVISION, []),
