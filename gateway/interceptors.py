@@ -86,6 +86,7 @@ class Inflight:
 
     def __init__(self) -> None:
         self._running: set[Exchange] = set()
+        self.draining = False
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -105,7 +106,8 @@ class Inflight:
         return len(self._running)
 
     async def drain(self, grace_s: float) -> None:
-        """Wait until nothing runs; what still does after `grace_s` ends with SHUTTING_DOWN."""
+        """Take nothing new and wait until nothing runs; what still does after `grace_s` ends with SHUTTING_DOWN."""
+        self.draining = True
         try:
             async with asyncio.timeout(grace_s):
                 await self._idle.wait()
@@ -122,6 +124,11 @@ def chain(authenticator: Authenticator, deadlines: Deadlines, inflight: Inflight
         Layer("request id", "first, so that each log line and refusal can name it", partial(_identify, inflight)),
         Layer("telemetry", "outside of errors, so that it records the status that the client gets", _record),
         Layer("errors", "outside of all that may refuse, as grpc sends the text of what it catches", _guard),
+        Layer(
+            "drain",
+            "before any work, as grpc itself answers what comes while it stops with a bare CANCELLED",
+            partial(_take_nothing_new, inflight),
+        ),
         Layer("deadline", "before any work, so that none is unbounded", partial(_limit, deadlines)),
         Layer(
             "authentication",
@@ -161,14 +168,19 @@ async def _record(exchange: Exchange, proceed: Proceed) -> bytes | None:
     try:
         return await proceed(exchange)
     finally:
-        log.info(
-            "rpc",
-            rpc=exchange.rpc,
-            status=exchange.code.name,
-            reason=exchange.reason or None,
-            tenant_id=exchange.principal.tenant_id if exchange.principal else None,
-            ms=round((perf_counter() - began) * 1000, 2),
-        )
+        # After this step of the task, so that a slow log never stands between a checked answer and its hand-over.
+        asyncio.get_running_loop().call_soon(_log_call, exchange, (perf_counter() - began) * 1000)
+
+
+def _log_call(exchange: Exchange, elapsed_ms: float) -> None:
+    log.info(
+        "rpc",
+        rpc=exchange.rpc,
+        status=exchange.code.name,
+        reason=exchange.reason or None,
+        tenant_id=exchange.principal.tenant_id if exchange.principal else None,
+        ms=round(elapsed_ms, 2),
+    )
 
 
 async def _guard(exchange: Exchange, proceed: Proceed) -> bytes | None:
@@ -205,6 +217,12 @@ def _log_refusal(exchange: Exchange, fault: BaseException, refusal: Refusal) -> 
         log.warning("unavailable", rpc=exchange.rpc, kind=type(fault).__name__, why=str(fault))
     elif isinstance(fault, Unauthenticated | TenantMismatch):
         log.info("denied", rpc=exchange.rpc, kind=type(fault).__name__, why=str(fault))
+
+
+async def _take_nothing_new(inflight: Inflight, exchange: Exchange, proceed: Proceed) -> bytes | None:
+    if inflight.draining:
+        raise ShuttingDown("the server drains")
+    return await proceed(exchange)
 
 
 async def _limit(deadlines: Deadlines, exchange: Exchange, proceed: Proceed) -> bytes | None:

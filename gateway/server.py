@@ -1,6 +1,5 @@
 """The grpc.aio server of a gateway process: ports, limits, health, and a stop that drains."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,11 +88,10 @@ class GatewayServer:
         self._health.set_serving(service, serving)
 
     async def stop(self, grace_s: float) -> None:
-        """Health NOT_SERVING, no new calls, running ones may end within `grace_s`; then they end SHUTTING_DOWN."""
+        """Health NOT_SERVING, new calls refused, running ones may end within `grace_s`; then they end SHUTTING_DOWN."""
         self._health.drain()
-        stopping = asyncio.create_task(self._server.stop(grace_s + STOP_MARGIN_S))
         await self._inflight.drain(grace_s)
-        await stopping
+        await self._server.stop(STOP_MARGIN_S)
 
 
 def _options(limits: MessageLimits, listener: Listener) -> tuple[tuple[str, int], ...]:
