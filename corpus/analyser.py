@@ -31,7 +31,7 @@ _POSSESSIVE = re.compile(r"['’][sS](?![^\W_])")
 _SYMBOL_NAME = re.compile(r"(?<!\w)[^\W\d_](?:\+\+|#(?!\w))")  # C++ and C# are no C: identifiers only
 # Runs of letters, digits and underscores held together by single marks, as in paths, versions, names in code.
 _TOKEN = re.compile(r"(?:(?<![\w.])\.)?\w+(?:(?:::|->|://|[-.:/\\@])\w+)*(?:\+\+|#(?!\w))?")
-_SEGMENT_MARKS = re.compile(r"(?:::|->|[.:/\\@])+")
+_SEGMENT_MARKS = re.compile(r"(?:::|->|[:/\\@])+")
 _CAMEL = re.compile(r"[a-z]{2}[A-Z]|[a-z\d][A-Z][a-z]|[A-Z]{2}[a-z]{2}")
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W_A-Za-z\d]+")
 _COUNTED = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)  # 5th, 1990s
@@ -86,9 +86,13 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _segments(token: str) -> list[str]:
-    """`/srv/app/getUserById.py` is also found as `getUserById`; hyphens and underscores do not part an identifier."""
-    segments = _SEGMENT_MARKS.split(token)
-    return segments if len(segments) > 1 else []
+    """`srv/app/getUserById.py` is also found as `getUserById.py` and as `getUserById`.
+
+    Hyphens and underscores do not part an identifier: what lies between them is found as words.
+    """
+    coarse = _SEGMENT_MARKS.split(token)
+    fine = [piece for segment in coarse if "." in segment for piece in segment.split(".") if piece]
+    return [segment for segment in (*coarse, *fine) if segment != token]
 
 
 def _is_identifier(token: str) -> bool:

@@ -12,14 +12,15 @@ import sqlalchemy as sa
 
 from core.access import Access
 from core.attributes import Subject, TrustTier, attributes_of
-from core.document import Fragment, NodeKind, ParsedDocument, Span
-from core.ids import FragmentId, RepresentationId, RevisionId, Seq, TenantId
+from core.document import Fragment, ParsedDocument, Span
+from core.ids import RepresentationId, RevisionId, Seq, TenantId
 from corpus.analyser import Analyser
 from corpus.blobs import BlobKind, Blobs
 from corpus.catalog.database import Database, in_batches
 from corpus.catalog.operations import OperationState, update_operation
 from corpus.catalog.schema import fragments as fragment_table
 from corpus.catalog.schema import revisions
+from corpus.record import fragment_of
 from corpus.store import StoredFragment, object_id
 
 EMBEDDED_CHARACTERS = 4_000  # of title and text together; the model reads 256 tokens of it
@@ -198,25 +199,6 @@ class Contents:
         for key, start, end in rows:
             spans[key].append(Span(start, end))
         return spans
-
-
-def fragment_of(
-    fragment_id: str, ordinal: int, start: int, end: int, text_hash: str, kind: str, layout: str
-) -> Fragment:
-    """A fragment from its catalog row."""
-    place = json.loads(layout)
-    header, pages = place["header"], place["pages"]
-    return Fragment(
-        fragment_id=FragmentId(fragment_id),
-        ordinal=ordinal,
-        span=Span(start, end),
-        text_hash=text_hash,
-        section_path=tuple(place["section_path"]),
-        parent=Span(*place["parent"]),
-        kind=NodeKind(kind),
-        header=None if header is None else Span(*header),
-        pages=None if pages is None else (pages[0], pages[1]),
-    )
 
 
 def _fragment_row(revision_key: int, fragment: Fragment) -> dict[str, object]:

@@ -11,6 +11,7 @@ CorpusError
 ├── AccessMissing         the put names none and its source has no template
 ├── ContentMismatch       size or SHA-256 are not as announced
 ├── ContentTooLarge
+├── UnsupportedFormat     not one of the accepted media types
 ├── OlderSourceVersion
 ├── CatalogUnavailable    heals without the caller
 ├── LeaseLost             another worker publishes this tenant now
@@ -78,3 +79,7 @@ class LeaseLost(CorpusError):
 
 class RecordDamaged(CorpusError):
     """A blob is missing, altered, or under a destroyed key."""
+
+
+class UnsupportedFormat(CorpusError):
+    """The document's format is not accepted."""

@@ -18,9 +18,8 @@ from core.budget import Budget
 from core.ids import DocumentId, Epoch, FragmentId, PolicyRevision, RevisionId, SourceId
 from corpus.blobs import Blobs
 from corpus.catalog.database import Database
-from corpus.contents import fragment_of
 from corpus.errors import RecordDamaged
-from corpus.record import FragmentRecord, Pin, RevisionRecord
+from corpus.record import FragmentRecord, Pin, RevisionRecord, fragment_of
 from corpus.store import Scope, Store, StoredHit, StoreQuery
 from policy.evaluator import permits
 from policy.filter import Filter

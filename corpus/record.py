@@ -1,12 +1,23 @@
 """What the record says, as values that the serving rooms may hold."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from core.access import Access
 from core.attributes import Attributes, Subject, attributes_of
-from core.document import Fragment
-from core.ids import DataRevision, Epoch, Incarnation, PolicyRevision, RepresentationId, RevisionId, Seq, TenantId
+from core.document import Fragment, NodeKind, Span
+from core.ids import (
+    DataRevision,
+    Epoch,
+    FragmentId,
+    Incarnation,
+    PolicyRevision,
+    RepresentationId,
+    RevisionId,
+    Seq,
+    TenantId,
+)
 
 
 @dataclass(frozen=True)
@@ -56,3 +67,22 @@ class FragmentRecord:
 
     fragment: Fragment
     revision: RevisionRecord
+
+
+def fragment_of(
+    fragment_id: str, ordinal: int, start: int, end: int, text_hash: str, kind: str, layout: str
+) -> Fragment:
+    """A fragment from its catalog row."""
+    place = json.loads(layout)
+    header, pages = place["header"], place["pages"]
+    return Fragment(
+        fragment_id=FragmentId(fragment_id),
+        ordinal=ordinal,
+        span=Span(start, end),
+        text_hash=text_hash,
+        section_path=tuple(place["section_path"]),
+        parent=Span(*place["parent"]),
+        kind=NodeKind(kind),
+        header=None if header is None else Span(*header),
+        pages=None if pages is None else (pages[0], pages[1]),
+    )

@@ -75,6 +75,15 @@ async def source_for(serving: Serving, call: Call, rpc: str, source_id: str) -> 
     return source, permission
 
 
+async def may_grant(serving: Serving, call: Call, source_id: str) -> bool:
+    """Whether the caller may see and choose accesses of the source's documents."""
+    source = find_source(serving.database, call.principal.tenant_id, source_id)
+    if source is None:
+        return False
+    permission = await serving.policy.allow("SetAccess", call.principal, rights_of(source), call.budget, expected=None)
+    return permission.may_grant
+
+
 def rights_of(source: SourceRecord) -> SourceRights:
     """What policy reads of a source."""
     return SourceRights(

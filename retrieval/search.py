@@ -72,7 +72,7 @@ class Searcher:
             )
         with view.stages.timed(Stage.PACK):
             packed = self._packed(view, plan, ranked)
-            cosines = _cosines(ranked)
+            cosines = _cosines(ranked, {item.record.revision.revision_key for item in packed.items})
             packet = self._packet(plan, packed, cosines.values(), view.stages.degradations)
         return SearchResult(packet, found, cosines)
 
@@ -181,11 +181,11 @@ class _Channels:
         )
 
 
-def _cosines(ranked: Iterable[Ranked]) -> dict[int, float]:
+def _cosines(ranked: Iterable[Ranked], packed: set[int]) -> dict[int, float]:
     best: dict[int, float] = {}
     for item in ranked:
         key = item.record.revision.revision_key
-        if Channel.DENSE in item.channels:
+        if key in packed and Channel.DENSE in item.channels:
             best[key] = max(best.get(key, -1.0), item.channels[Channel.DENSE].score)
     return best
 

@@ -131,6 +131,12 @@ def find_operation(database: Database, tenant_id: TenantId, operation_id: str) -
     return _operation(rows[0]) if rows else None
 
 
+def read_operation(tx: sa.Connection, operation_id: str) -> Operation:
+    """The operation within the transaction that opened it."""
+    row = tx.execute(sa.select(operations).where(operations.c.operation_id == operation_id)).one()
+    return _operation(tuple(row))
+
+
 def unfinished_operations(database: Database) -> list[Operation]:
     """Everything that a workflow should be working on, oldest first."""
     rows = database.read(
