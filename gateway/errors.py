@@ -24,7 +24,9 @@ from muniment.v1 import common_pb2
 import corpus.encoder
 import corpus.errors
 import corpus.store
+import generation.errors
 import policy.errors
+import retrieval.errors
 from core.budget import BudgetExhausted
 from core.errors import InvalidValue, MunimentFault
 
@@ -121,6 +123,8 @@ TABLE: Mapping[type[Exception], Row] = {
     policy.errors.MalformedDecision: _policy(None, log=True),
     policy.errors.FilterTooLarge: _policy(None, log=True),
     policy.errors.IllTypedFilter: _policy(None, log=True),
+    policy.errors.PolicyRefused: _policy(None, log=True),
+    policy.errors.AuditUnavailable: _BUSY,  # what can't be recorded is not released
     # corpus
     corpus.errors.NotFound: Row(Code.NOT_FOUND, Reason.ERROR_REASON_NOT_FOUND, "Not found."),
     corpus.errors.NotAllowed: Row(
@@ -150,6 +154,9 @@ TABLE: Mapping[type[Exception], Row] = {
     corpus.errors.ContentTooLarge: Row(
         Code.INVALID_ARGUMENT, Reason.ERROR_REASON_TOO_LARGE, "The content is over the limit."
     ),
+    corpus.errors.UnsupportedFormat: Row(
+        Code.INVALID_ARGUMENT, Reason.ERROR_REASON_UNSUPPORTED_FORMAT, "The document's format is not accepted."
+    ),
     corpus.errors.OlderSourceVersion: _precondition(
         Reason.ERROR_REASON_OLDER_SOURCE_VERSION, "A newer source_version of the document is stored."
     ),
@@ -169,6 +176,14 @@ TABLE: Mapping[type[Exception], Row] = {
     corpus.encoder.EncoderUnavailable: _BUSY,
     corpus.encoder.EncoderFailed: INTERNAL,
     corpus.encoder.EncoderLate: _BUSY,
+    # retrieval
+    retrieval.errors.ChannelsUnavailable: _store(1.0, log=True),
+    retrieval.errors.ReleaseUnavailable: _BUSY,
+    retrieval.errors.AccessChanged: Row(
+        Code.ABORTED, Reason.ERROR_REASON_ACCESS_CHANGED, "Access changed while the call ran; ask again."
+    ),
+    # generation
+    generation.errors.ProviderUnavailable: _BUSY,
 }
 
 

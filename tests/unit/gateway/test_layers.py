@@ -382,6 +382,7 @@ async def test_o4_a_log_line_holds_no_content(world: World, channel_to: Any) -> 
             await bare(channel_to(server), SEARCH)(evidence_pb2.SearchRequest(query=canary), metadata=good)
             bad = (("authorization", f"Bearer {world.token(kid=canary)}"), ("x-other", canary))
             await refusal(SEARCH, bare(channel_to(server), SEARCH, raw=True)(canary.encode(), metadata=bad))
+            await eventually(lambda: sum(line["event"] == "rpc" for line in lines) == 2)
     assert [line["status"] for line in lines if line["event"] == "rpc"] == ["OK", "UNAUTHENTICATED"]
     assert canary not in str(lines)
     assert not [line for line in lines if line["log_level"] == "error"]
