@@ -9,6 +9,11 @@ default include := false
 
 include if {
 	well_typed_principal
+	_permitted
+}
+
+# For a principal that was found well typed: `visible` asks that once, not for each fragment.
+_permitted if {
 	input.fragment.tenant == input.principal.tenant
 	not _denied
 	not _above_clearance

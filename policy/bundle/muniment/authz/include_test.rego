@@ -109,7 +109,7 @@ test_lost_bundle_data_denies if {
 
 test_visible_checks_each_fragment if {
 	authz.visible == {"a"} with data.muniment.meta as _meta
-		with input as {"principal": _principal, "fragments": [
+		with input as {"now": 1, "principal": _principal, "fragments": [
 			{"id": "a", "attributes": {"tenant": "t1", "public": true}},
 			{"id": "b", "attributes": {"tenant": "t1"}},
 			{"id": "c", "attributes": {"tenant": "t2", "public": true}},
@@ -117,6 +117,15 @@ test_visible_checks_each_fragment if {
 		]}
 }
 
+test_visible_to_an_ill_typed_principal_is_nothing if {
+	authz.visible == set() with data.muniment.meta as _meta
+		with input as {
+			"now": 1,
+			"principal": _without("/roles"),
+			"fragments": [{"id": "a", "attributes": {"tenant": "t1", "public": true}}],
+		}
+}
+
 test_visible_of_no_fragments_is_empty if {
-	authz.visible == set() with input as {"principal": _principal} with data.muniment.meta as _meta
+	authz.visible == set() with input as {"now": 1, "principal": _principal} with data.muniment.meta as _meta
 }

@@ -5,9 +5,12 @@
 package muniment.authz
 
 visible contains fragment.id if {
+	well_typed_principal
 	some fragment in input.fragments
 	is_string(fragment.id)
-	include with input.fragment as fragment.attributes
+
+	# A new input, since replacing one part of the old copies all fragments for each: four times slower.
+	_permitted with input as {"principal": input.principal, "fragment": fragment.attributes, "now": input.now}
 }
 
 visible_answer := {
