@@ -145,6 +145,8 @@ def access(
         print_json(as_dict(answer))
         return
     click.echo("Replaced; it holds from now on." if etag else "Closed to that, if it was open; it holds from now on.")
+    # Kept, it lets its owner change the access again even when that shut the owner out.
+    click.echo(f"New etag: {answer.etag}")
     click.echo(f"Clean-up: muniment operations watch {answer.operation.operation_id}")
 
 

@@ -22,7 +22,7 @@ def explained(exc: BaseException) -> str | None:
     """The text for people; None for what nobody raised on purpose."""
     for kind, tell in _tellers():
         if isinstance(exc, kind):
-            return tell(exc)
+            return "\n".join((tell(exc), *getattr(exc, "__notes__", ())))
     return None
 
 

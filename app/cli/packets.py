@@ -3,17 +3,16 @@
 from collections.abc import Iterable
 
 from muniment.v1 import evidence_pb2
-from rich.padding import Padding
 from rich.text import Text
 
 from app.cli.messages import short
-from app.cli.show import console, harmless, print_pairs, print_table
+from app.cli.show import harmless, indented, print_pairs, print_table, show
 
 
 def print_packet(packet: evidence_pb2.EvidencePacket) -> None:
     """Each item with its passages, then what the packet rests on."""
     if not packet.evidence:
-        console().print("No evidence: nothing that you may see is about this.")
+        show("No evidence: nothing that you may see is about this.")
     for item in packet.evidence:
         _print_item(item)
     _print_footer(packet)
@@ -32,12 +31,12 @@ def verdict_of(packet: evidence_pb2.EvidencePacket) -> str:
 def _print_item(item: evidence_pb2.Evidence) -> None:
     found = ", ".join(f"{short(evidence_pb2.Channel, c.channel, 'CHANNEL_')} {c.rank}" for c in item.channels)
     head = Text.assemble((f"{item.rank}. ", "bold"), (harmless(item.title or item.document_id), "bold"))
-    console().print(head, Text(harmless(place_of(item)), style="dim"), sep="  ")
+    show(head, Text(harmless(place_of(item)), style="dim"))
     for passage in item.passages:
         style = "" if passage.role == evidence_pb2.PASSAGE_ROLE_BODY else "italic"
-        console().print(Padding(Text(harmless(passage.text.strip("\n")), style=style), (0, 0, 0, 3)))
+        show(indented(passage.text.strip("\n"), 3, style=style))
     spans = ", ".join(f"[{passage.span.start}, {passage.span.end})" for passage in item.passages)
-    console().print(Padding(Text(harmless(f"{spans}  {found}  {item.evidence_id}"), style="dim"), (0, 0, 1, 3)))
+    show(indented(f"{spans}  {found}  {item.evidence_id}", 3, after=1, style="dim"))
 
 
 def _print_footer(packet: evidence_pb2.EvidencePacket) -> None:
@@ -77,7 +76,7 @@ class AnswerPrinter:
         elif kind == "claim":
             self._print_claim(event.claim)
         elif kind == "abstention":
-            console().print(Text(harmless(event.abstention.message), style="yellow"))
+            show(Text(harmless(event.abstention.message), style="yellow"))
         elif kind == "summary":
             self._print_summary(event.summary)
 
@@ -86,14 +85,16 @@ class AnswerPrinter:
         for citation in claim.citations:
             number = self._numbers.setdefault(citation.evidence_id, len(self._numbers) + 1)
             marks.append(f"[{number}]")
-        console().print(Text.assemble("• ", harmless(claim.text), (" " + "".join(marks), "cyan")))
+        show(Text.assemble("• ", harmless(claim.text), (" " + "".join(marks), "cyan")))
 
     def _print_summary(self, summary: evidence_pb2.AnswerSummary) -> None:
-        console().print()
+        if summary.abstained:
+            return
+        show("")
         for evidence_id, number in self._numbers.items():
             item = self._evidence[evidence_id]
             line = f"{item.title or item.document_id}  {place_of(item)}"
-            console().print(Text.assemble((f"[{number}] ", "cyan"), harmless(line)))
-            console().print(Padding(Text(harmless(evidence_id), style="dim"), (0, 0, 0, 4)))
+            show(Text.assemble((f"[{number}] ", "cyan"), harmless(line)))
+            show(indented(evidence_id, 4, style="dim"))
         dropped = f", {summary.dropped} dropped as unsupported" if summary.dropped else ""
-        console().print(Text(f"{summary.claims} claims by {summary.provider}{dropped}", style="dim"))
+        show(Text(f"{summary.claims} claims by {summary.provider}{dropped}", style="dim"))

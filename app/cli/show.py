@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -34,12 +35,27 @@ def console() -> Console:
     return Console(markup=False, emoji=False, highlight=False, width=width)
 
 
+def show(*renderables: RenderableType) -> None:
+    """Print; piped into something, without the blanks that fill a terminal's lines."""
+    if console().is_terminal:
+        console().print(*renderables)
+        return
+    with console().capture() as captured:
+        console().print(*renderables)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().removesuffix("\n").split("\n")))
+
+
+def indented(text: str, by: int, *, after: int = 0, style: str = "") -> Padding:
+    """`text` as a block of its own, `by` columns from the left and with `after` empty lines below."""
+    return Padding(Text(harmless(text), style=style), (0, 0, after, by), expand=False)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
     """A table, one line a row where the width allows."""
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(Text(harmless(cell)) for cell in row))
-    console().print(table)
+    show(table)
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
@@ -47,7 +63,7 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in pairs:
         table.add_row(Text(name, style="dim"), Text(harmless(value)))
-    console().print(table)
+    show(table)
 
 
 def print_json(value: Any) -> None:
