@@ -107,7 +107,7 @@ async def _serving(settings: Settings, liveness: PolicyLiveness, stack: AsyncExi
         corpus=Corpus(database, store, blobs),
         blobs=blobs,
         policy=policy,
-        gate=Gate(policy, audit),
+        gate=Gate(policy, audit, leeway_s=settings.tokens.leeway_s),
         searcher=Searcher(encoder, analyser),
         generator=ExtractiveGenerator(lambda text: terms_of(text, analyser)),
         tokens=OpaqueTokens(keys.ensure("gateway:tokens"), database.incarnation),

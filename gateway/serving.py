@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from core.errors import InvalidValue
 from corpus.blobs import Blobs
+from corpus.catalog.builds import BuildRecord, find_build
 from corpus.catalog.database import Database
 from corpus.catalog.sources import SourceRecord, find_source
 from corpus.errors import NotAllowed, NotFound
@@ -73,6 +74,19 @@ async def source_for(serving: Serving, call: Call, rpc: str, source_id: str) -> 
     if source is None or not permission.allowed:
         raise NotFound(f"source {source_id}")
     return source, permission
+
+
+async def build_for(serving: Serving, call: Call, rpc: str, others_rpc: str, build_id: str) -> BuildRecord:
+    """The build, if the caller may do this to it; else NotFound, whether it exists or not.
+
+    `others_rpc` is the name under which policy is asked about a build that somebody else began.
+    """
+    build = find_build(serving.database, call.principal.tenant_id, build_id)
+    if build is None:
+        raise NotFound(f"build {build_id}")
+    own = build.created_by == caller_of(call.principal)
+    await source_for(serving, call, rpc if own else others_rpc, build.source_id)
+    return build
 
 
 async def may_grant(serving: Serving, call: Call, source_id: str) -> bool:

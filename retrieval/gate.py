@@ -8,7 +8,7 @@ began less than SEND_BOUND_S ago; denials are acknowledged later than that after
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from time import monotonic
+from time import monotonic, time
 
 from core.budget import Budget
 from core.stages import Stage, limit_ms
@@ -43,12 +43,21 @@ Render = Callable[[frozenset[int]], Ready]  # the revision keys that may be rele
 
 
 class Gate:
-    """Releases. `clock` is monotonic, in seconds."""
+    """Releases. `clock` is monotonic, `wall_clock` since 1970, both in seconds; `leeway_s` is that of tokens."""
 
-    def __init__(self, policy: PolicyEngine, audit: AuditLog, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        policy: PolicyEngine,
+        audit: AuditLog,
+        clock: Callable[[], float] = monotonic,
+        wall_clock: Callable[[], float] = time,
+        leeway_s: float = 0.0,
+    ) -> None:
         self._policy = policy
         self._audit = audit
         self._clock = clock
+        self._wall_clock = wall_clock
+        self._leeway_s = leeway_s
 
     async def release(
         self,
@@ -62,10 +71,13 @@ class Gate:
     ) -> bytes:
         """The bytes to hand to the client now, rendered from the revisions that may be released.
 
-        `live`: they must be served by the pinned snapshot; else published and not denied is enough. `whole`: all or
-        AccessChanged. ReleaseUnavailable when the record can't be read freshly enough; every PolicyError denies.
+        `live`: they must be served by the pinned snapshot; else published and not denied is enough. `whole`: all, under
+        a token that is not over, or AccessChanged. ReleaseUnavailable when the record can't be read freshly enough;
+        every PolicyError denies.
         """
         with view.stages.timed(Stage.GATE):
+            if whole and self._wall_clock() >= view.principal.expires_at + self._leeway_s:
+                raise AccessChanged("the token is over")
             for attempt in range(JUDGEMENTS):
                 before = view.opened.clear(revision_keys, live=live)
                 allowed = await self._judge(view, before, live=live)

@@ -66,20 +66,29 @@ class Accepted:
         return self.operation_id is None
 
 
+def check_put(tx: sa.Connection, new: NewRevision) -> RevisionId | None:
+    """Raise what `accept_put` would, before any byte is kept; the active revision when the put equals it."""
+    access = new.access.digest if new.access else _template(tx, new)
+    _check_build(tx, new)
+    document = _find_or_none(tx, new.tenant_id, new.source_id, new.document_id)
+    if document is None:
+        return None
+    _check_source_version(tx, document, new)
+    return _unchanged(tx, document, new, access)
+
+
 def accept_put(tx: sa.Connection, new: NewRevision) -> Accepted:
     """Take a put: its access joins what binds the document from this commit on, its content follows by publication."""
-    access = remember(tx, new.access) if new.access else _template(tx, new)
-    _check_build(tx, new)
-    document = _document_for_put(tx, new, access)
-    _check_source_version(tx, document, new)
-    same = _unchanged(tx, document, new, access)
+    same = check_put(tx, new)
     if same is not None:
         return Accepted(same, None)
+    access = remember(tx, new.access) if new.access else _template(tx, new)
+    document = _document_for_put(tx, new, access)
     revision_id, number = RevisionId(new_id()), document.number + 1
     _set(tx, document, number=number)
     operation_id = open_operation(
         tx, new.tenant_id, OperationKind.PUT, new.created_by,
-        document_keys=[document.document_key], revision_id=revision_id, build_id=new.build_id,
+        document_keys=_in_store(tx, document.document_key), revision_id=revision_id, build_id=new.build_id,
     )  # fmt: skip
     tx.execute(
         revisions.insert().values(
@@ -223,10 +232,17 @@ def _check_build(tx: sa.Connection, new: NewRevision) -> None:
         raise BuildNotOpen(f"build {new.build_id}")
 
 
+def _in_store(tx: sa.Connection, document_key: int) -> list[int]:
+    """The document, if anything of it was ever published: else the store has nothing that could differ."""
+    published = sa.select(revisions.c.revision_key).where(
+        revisions.c.document_key == document_key, revisions.c.state == "published"
+    )
+    return [document_key] if tx.execute(published.limit(1)).first() else []
+
+
 def _document_for_put(tx: sa.Connection, new: NewRevision, access: str) -> sa.Row[tuple[object, ...]]:
-    try:
-        return _find(tx, new.tenant_id, new.source_id, new.document_id)
-    except NotFound:
+    found = _find_or_none(tx, new.tenant_id, new.source_id, new.document_id)
+    if found is None:
         tx.execute(
             documents.insert().values(
                 tenant_id=new.tenant_id, source_id=new.source_id, document_id=new.document_id,
@@ -234,6 +250,7 @@ def _document_for_put(tx: sa.Connection, new: NewRevision, access: str) -> sa.Ro
             )
         )  # fmt: skip
         return _find(tx, new.tenant_id, new.source_id, new.document_id)
+    return found
 
 
 def _check_source_version(tx: sa.Connection, document: sa.Row[tuple[object, ...]], new: NewRevision) -> None:
@@ -261,14 +278,20 @@ def _unchanged(
     return RevisionId(active.revision_id)
 
 
-def _find(tx: sa.Connection, tenant_id: TenantId, source_id: str, document_id: str) -> sa.Row[tuple[object, ...]]:
-    row = tx.execute(
+def _find_or_none(
+    tx: sa.Connection, tenant_id: TenantId, source_id: str, document_id: str
+) -> sa.Row[tuple[object, ...]] | None:
+    return tx.execute(
         sa.select(documents).where(
             documents.c.tenant_id == tenant_id,
             documents.c.source_id == source_id,
             documents.c.document_id == document_id,
         )
     ).first()
+
+
+def _find(tx: sa.Connection, tenant_id: TenantId, source_id: str, document_id: str) -> sa.Row[tuple[object, ...]]:
+    row = _find_or_none(tx, tenant_id, source_id, document_id)
     if row is None:
         raise NotFound(f"document {document_id}")
     return row

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import sqlalchemy as sa
 from google.protobuf.message import Message
@@ -14,7 +15,7 @@ from core.ids import DocumentId, FragmentId, SourceId, clean_text
 from core.keys import digest
 from corpus.acknowledge import acknowledgeable
 from corpus.blobs import BlobKind
-from corpus.catalog.documents import NewRevision, accept_put, delete_document, set_access
+from corpus.catalog.documents import NewRevision, accept_put, check_put, delete_document, set_access
 from corpus.catalog.idempotency import Request, once
 from corpus.catalog.operations import read_operation
 from corpus.catalog.sources import SourceRecord
@@ -25,7 +26,7 @@ from gateway.call import Call
 from gateway.decode import access_of, interval_of, micros_of
 from gateway.encode import document_message, operation_message, revision_message
 from gateway.registration import Service
-from gateway.serving import Serving, caller_of, may_grant, page_size, source_for, view_of
+from gateway.serving import Serving, build_for, caller_of, may_grant, page_size, source_for, view_of
 from gateway.upload import Messages, Upload, first_of, receive
 from policy.audit import ReleasedItem
 from policy.engine import Permission
@@ -63,16 +64,23 @@ class _Writes:
         source, permission = await source_for(self._serving, call, "PutDocument", metadata.source_id)
         access = access_of(metadata.access, "metadata.access") if metadata.HasField("access") else None
         self._check_grant(source, permission, metadata.document_id, access)
+        if metadata.build_id:
+            await build_for(self._serving, call, "PutDocument", "PublishOthersBuild", metadata.build_id)
         valid = interval_of(metadata.valid, "metadata.valid")
         provenance = _provenance(metadata, caller_of(call.principal))
         upload = await receive(first, messages, self._serving.max_document_bytes)
         document = (source.source_id, DocumentId(clean_text("metadata.document_id", metadata.document_id)))
+        new = _new_revision(metadata, call, document, upload, access, valid, provenance)
+        # Before anything is kept: a refused put leaves no blob behind.
+        same = await self._serving.database.write(lambda tx: check_put(tx, new))
+        if same is not None:
+            return _raw(document_pb2.PutDocumentResponse(revision_id=same, unchanged=True))
         blob = await asyncio.to_thread(
             self._serving.blobs.write, call.principal.tenant_id, document, BlobKind.ORIGINAL, upload.data
         )
-        new = _new_revision(metadata, call, document, upload, access, blob, valid, provenance)
+        kept = replace(new, original_blob=blob)
         request = self._request(call, "PutDocument", metadata.idempotency_key, metadata.SerializeToString())
-        raw = await self._serving.database.write(lambda tx: once(tx, request, lambda tx: self._accepted(tx, new)))
+        raw = await self._serving.database.write(lambda tx: once(tx, request, lambda tx: self._accepted(tx, kept)))
         await acknowledgeable()
         return raw
 
@@ -226,7 +234,6 @@ def _new_revision(
     document: tuple[SourceId, DocumentId],
     upload: Upload,
     access: Access | None,
-    blob: str,
     valid: tuple[int | None, int | None],
     provenance: dict[str, str],
 ) -> NewRevision:
@@ -236,7 +243,7 @@ def _new_revision(
         document_id=document[1],
         access=access,
         created_by=caller_of(call.principal),
-        original_blob=blob,
+        original_blob="",
         sha256=metadata.sha256.lower(),
         size_bytes=len(upload.data),
         media_type=upload.media_type,

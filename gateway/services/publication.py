@@ -9,15 +9,15 @@ from muniment.v1 import publication_pb2
 from core.ids import OPEN_SEQ, Seq
 from core.keys import digest
 from corpus.acknowledge import acknowledgeable
-from corpus.catalog.builds import BuildRecord, abandon_build, begin_build, find_build, seal_build
+from corpus.catalog.builds import BuildRecord, abandon_build, begin_build, seal_build
 from corpus.catalog.idempotency import Request, once
 from corpus.catalog.operations import read_operation
 from corpus.catalog.snapshots import SnapshotRecord, find_snapshot, list_snapshots, rollback
-from corpus.errors import NotFound, SnapshotUnavailable
+from corpus.errors import SnapshotUnavailable
 from gateway.call import Call
 from gateway.encode import operation_message
 from gateway.registration import Service
-from gateway.serving import Serving, caller_of, page_size, require, source_for
+from gateway.serving import Serving, build_for, caller_of, page_size, require, source_for
 
 _DESCRIPTOR = publication_pb2.DESCRIPTOR.services_by_name["PublicationService"]
 _STATES = {
@@ -58,7 +58,7 @@ class _Publication:
         return await self._once(call, "BeginBuild", request.idempotency_key, request, command)
 
     async def publish(self, request: publication_pb2.PublishBuildRequest, call: Call) -> bytes:
-        build = await self._build_for(call, "PublishBuild", "PublishOthersBuild", request.build_id)
+        build = await build_for(self._serving, call, "PublishBuild", "PublishOthersBuild", request.build_id)
 
         def command(tx: sa.Connection) -> bytes:
             operation_id = seal_build(tx, call.principal.tenant_id, build.build_id, caller_of(call.principal))
@@ -68,7 +68,7 @@ class _Publication:
         return await self._once(call, "PublishBuild", request.idempotency_key, request, command)
 
     async def abandon(self, request: publication_pb2.AbandonBuildRequest, call: Call) -> bytes:
-        build = await self._build_for(call, "AbandonBuild", "AbandonOthersBuild", request.build_id)
+        build = await build_for(self._serving, call, "AbandonBuild", "AbandonOthersBuild", request.build_id)
 
         def command(tx: sa.Connection) -> bytes:
             operation_id = abandon_build(tx, call.principal.tenant_id, build.build_id, caller_of(call.principal))
@@ -112,15 +112,6 @@ class _Publication:
         await self._once(call, "Rollback", request.idempotency_key, request, command)
         record = self._snapshot(call, request.snapshot)
         return _raw(publication_pb2.RollbackResponse(snapshot=self._message(call, record)))
-
-    async def _build_for(self, call: Call, rpc: str, others_rpc: str, build_id: str) -> BuildRecord:
-        """The build, if the caller may do this to it; else NotFound, whether it exists or not."""
-        build = find_build(self._serving.database, call.principal.tenant_id, build_id)
-        if build is None:
-            raise NotFound(f"build {build_id}")
-        own = build.created_by == caller_of(call.principal)
-        await source_for(self._serving, call, rpc if own else others_rpc, build.source_id)
-        return build
 
     def _snapshot(self, call: Call, token: str) -> SnapshotRecord:
         tenant_id = call.principal.tenant_id

@@ -22,6 +22,17 @@ allow if {
 	_may_write
 }
 
+# A source is shown to who may write to it or grant access on it; to others it is as if it were not there.
+allow if {
+	input.rpc == "GetSource"
+	_may_write
+}
+
+allow if {
+	input.rpc == "GetSource"
+	may_grant
+}
+
 allow if {
 	input.rpc == "AbandonBuild"
 	_may_write
@@ -83,7 +94,6 @@ _reads := {
 	"Search",
 	"Answer",
 	"ResolveCitation",
-	"GetSource",
 	"ListSources",
 	"GetDocument",
 	"ListDocuments",

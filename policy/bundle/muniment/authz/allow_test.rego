@@ -114,3 +114,15 @@ test_data_revision_is_that_of_the_relationships if {
 	authz.data_revision == 0
 	authz.data_revision == 7 with data.muniment.relationships_meta as {"revision": 7}
 }
+
+test_a_source_is_shown_to_who_may_write_or_grant if {
+	_allows("GetSource", _by_subject, _source)
+	_allows("GetSource", _by_group, _source)
+	_allows("GetSource", _publisher, _source)
+	_allows("GetSource", _granter, _source)
+}
+
+test_a_source_is_hidden_from_readers if {
+	not _allows("GetSource", _reader, _source)
+	not _allows("GetSource", _by_subject, null)
+}
