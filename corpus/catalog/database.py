@@ -70,7 +70,9 @@ class Database:
         try:
             with self._engine.begin() as tx:
                 return command_(tx)
-        except sa.exc.OperationalError as exc:
+        except sa.exc.DatabaseError as exc:
+            if isinstance(exc, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
+                raise  # a fault of ours, not of the file
             raise CatalogUnavailable("the catalog can't be written") from exc
 
     def close(self) -> None:
@@ -113,8 +115,11 @@ def _engine(path: Path) -> sa.Engine:
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S
-    )
-    connection.execute("PRAGMA cache_size = -65536")
+    try:
+        connection = sqlite3.connect(
+            f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_S
+        )
+        connection.execute("PRAGMA cache_size = -65536")
+    except sqlite3.Error as exc:
+        raise CatalogUnavailable("the catalog can't be opened") from exc
     return connection
