@@ -1,6 +1,8 @@
 """The catalog's schema: migrations lead to the tables that the code declares, and wrong states are refused."""
 
 import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +16,7 @@ from corpus.catalog.schema import metadata
 from corpus.errors import CatalogUnavailable
 
 
-def test_migrations_lead_to_the_declared_tables(tmp_path):
+def test_migrations_lead_to_the_declared_tables(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     migrate(path)
     engine = sa.create_engine(f"sqlite:///{path}")
@@ -23,7 +25,7 @@ def test_migrations_lead_to_the_declared_tables(tmp_path):
     engine.dispose()
 
 
-def test_migrations_can_be_taken_back(tmp_path):
+def test_migrations_can_be_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     migrate(path)
     engine = sa.create_engine(f"sqlite:///{path}")
@@ -36,7 +38,7 @@ def test_migrations_can_be_taken_back(tmp_path):
     engine.dispose()
 
 
-def test_migrating_again_keeps_the_incarnation(tmp_path):
+def test_migrating_again_keeps_the_incarnation(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     first = Database.open(path)
     first.close()
@@ -46,7 +48,7 @@ def test_migrating_again_keeps_the_incarnation(tmp_path):
 
 
 @pytest.fixture
-def catalog(tmp_path):
+def catalog(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A raw connection to a catalog that holds one tenant, source, document and published revision."""
     path = tmp_path / "catalog.sqlite"
     migrate(path)
@@ -56,7 +58,8 @@ def catalog(tmp_path):
         """
         INSERT INTO tenants (tenant_id, name, created_at, representation_id, policy_revision)
           VALUES ('t', 'acme', 0, 'r', 'p');
-        INSERT INTO sources (tenant_id, source_id, display_name, trust, rights, created_at) VALUES ('t','s','S',2,'{}',0);
+        INSERT INTO sources (tenant_id, source_id, display_name, trust, rights, created_at)
+          VALUES ('t', 's', 'S', 2, '{}', 0);
         INSERT INTO accesses VALUES ('a', '{}');
         INSERT INTO documents (document_key, tenant_id, source_id, document_id, number, access, access_number)
           VALUES (1, 't', 's', 'd', 2, 'a', 0);
@@ -64,8 +67,8 @@ def catalog(tmp_path):
     )
     for key in (1, 2):
         connection.execute(
-            "INSERT INTO revisions (revision_key, revision_id, document_key, tenant_id, number, state, given, own, binding,"
-            " store_access, operation_id, created_at, request_digest, size_bytes, media_type, filename, provenance,"
+            "INSERT INTO revisions (revision_key, revision_id, document_key, tenant_id, number, state, given, own,"
+            " binding, store_access, operation_id, created_at, request_digest, size_bytes, media_type, filename, provenance,"
             " original_blob, canonical_blob, vectors_blob)"
             " VALUES (?, ?, 1, 't', ?, 'published', 'a', '[]', '[]', 'a', 'o', 0, 'x', 1, 'text/plain', '', '{}',"
             " 'b', 'c', 'v')",
@@ -96,12 +99,12 @@ def catalog(tmp_path):
         pytest.param("INSERT INTO snapshots VALUES ('t', 3, 3, 0, 0)", id="a snapshot on itself"),
     ],
 )
-def test_wrong_states_are_refused(catalog, statement):
+def test_wrong_states_are_refused(catalog: sqlite3.Connection, statement: str) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         catalog.execute(statement)
 
 
-def test_a_catalog_that_is_no_database_is_unavailable(tmp_path):
+def test_a_catalog_that_is_no_database_is_unavailable(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     database = Database.open(path)
     path.write_bytes(b"x" * 8192)
