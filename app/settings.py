@@ -201,6 +201,28 @@ class LimitSettings(Section):
     max_page_size: Annotated[int, Field(ge=1, le=500)] = 500
 
 
+class IndexerSettings(Section):
+    """How the indexer works. `encoder_threads` are cores that embedding may take from serving.
+
+    `store_call_s`, `drain_s`, `search_s` and `lease_s` as in corpus' StoreTerms and LeaseTerms.
+    """
+
+    encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    parser_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    parse_timeout_s: Seconds = 60.0
+    store_call_s: Seconds = 8.0
+    drain_s: Seconds = 10.0
+    search_s: Seconds = 1.0
+    lease_s: Seconds = 20.0
+    stop_grace_s: Seconds = 5.0
+
+    @model_validator(mode="after")
+    def _lease_outlasts_calls(self) -> "IndexerSettings":
+        if self.lease_s <= self.store_call_s:
+            raise ValueError("lease_s must be over store_call_s: the lease is renewed between calls")
+        return self
+
+
 class Settings(BaseSettings):
     """Everything."""
 
@@ -221,6 +243,7 @@ class Settings(BaseSettings):
     opa: OpaSettings = OpaSettings()
     weaviate: WeaviateSettings = WeaviateSettings()
     limits: LimitSettings = LimitSettings()
+    indexer: IndexerSettings = IndexerSettings()
 
     @property
     def development_issuer(self) -> bool:
@@ -318,7 +341,7 @@ def _cross_faults(settings: Settings) -> Iterator[str]:
     for kind in ("name", "issuer"):
         values = [getattr(issuer, kind) for issuer in settings.issuers]
         if len(set(values)) != len(values):
-            yield f"issuers: two issuers share a {kind}"
+            yield f"issuers: {kind} is not unique"
     for index, issuer in enumerate(settings.issuers):
         unknown = sorted(set(issuer.tenants) - set(names))
         if unknown:
