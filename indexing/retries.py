@@ -39,10 +39,12 @@ class Retries:
     clock: Callable[[], float] = monotonic
     _records: dict[str, _Record] = field(default_factory=dict)
 
-    def failed(self, key: str, *, blame: bool = False, at_least_s: float = 0.0) -> None:
+    def failed(
+        self, key: str, *, blame: bool = False, at_least_s: float = 0.0, at_most_s: float = float("inf")
+    ) -> None:
         """It failed: not again before the wait is over, nor before `at_least_s`. `blame`: by its own fault."""
         record = self._records.setdefault(key, _Record())
-        wait = min(self.terms.longest_s, self.terms.first_s * 2 ** min(record.failures, 30))
+        wait = min(self.terms.longest_s, at_most_s, self.terms.first_s * 2 ** min(record.failures, 30))
         wait *= random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, hides nothing
         record.failures += 1
         record.blamed += blame
@@ -56,10 +58,6 @@ class Retries:
         """Whether its wait is over."""
         record = self._records.get(key)
         return record is None or self.clock() >= record.not_before
-
-    def failures(self, key: str) -> int:
-        """How often it failed in a row, whoever's fault it was."""
-        return self._records[key].failures if key in self._records else 0
 
     def blamed(self, key: str) -> int:
         """How often it failed in a row by its own fault."""

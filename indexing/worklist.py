@@ -1,9 +1,11 @@
 """What is to be done, as the catalog says it: cheap reads that the sweep repeats. The catalog alone is the truth."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.ids import OperationId, RevisionId, TenantId
 from corpus.catalog.database import Database
+from corpus.publication import unsettled_documents
 
 # The partial index of unfinished operations is used only where its condition stands word for word.
 _UNFINISHED = "o.state IN ('pending', 'running')"
@@ -81,6 +83,11 @@ def unsettled_operations(database: Database) -> list[Unsettled]:
         """  # noqa: S608 - our own condition
     )
     return [Unsettled(*row) for row in rows]
+
+
+def documents_of(database: Database, operations: Iterable[Unsettled]) -> set[int]:
+    """Keys of the documents on which the store may differ because of the operations."""
+    return {key for each in operations for key in unsettled_documents(database, each.operation_id)}
 
 
 def publication_in_progress(database: Database, tenant_id: TenantId) -> str | None:
