@@ -392,23 +392,32 @@ async def test_o4_a_log_line_holds_no_content(world: World, channel_to: Any) -> 
     assert not [line for line in lines if line["log_level"] == "error"]
 
 
-async def test_written_bytes_are_handed_over_before_the_first_suspension(world: World) -> None:
+@pytest.mark.parametrize("method", [SEARCH, ANSWER], ids=lambda m: m.name)
+async def test_bytes_are_handed_over_before_the_loop_runs_anything_else(world: World, method: MethodDescriptor) -> None:
     """The release rule counts a message as gone when handed over: with the loop held, the client still gets it."""
     received = threading.Event()
     outcome: list[bool] = []
 
-    async def stream(request: Any, call: StreamCall) -> None:
-        # Runs as soon as the write suspends, and holds the loop until the client has the message.
+    def hold_the_loop() -> None:
+        """From the next step of the loop on, until the client has the message."""
         asyncio.get_running_loop().call_soon(lambda: outcome.append(received.wait(10)))
-        await call.write(evidence_pb2.AnswerResponse(claim=evidence_pb2.Claim(text="now")))
+
+    async def search(request: Any, call: Call) -> bytes:
+        hold_the_loop()
+        return b""
+
+    async def answer(request: Any, call: StreamCall) -> None:
+        hold_the_loop()
+        await call.write(b"")
 
     def client(address: str) -> None:
         with grpc.insecure_channel(address) as channel:
-            path = "/muniment.v1.EvidenceService/Answer"
+            path = f"/{method.containing_service.full_name}/{method.name}"
+            # A unary answer is asked for as a stream: on the wire they are the same, and its bytes show at once.
             for _ in channel.unary_stream(path, None, None)(b"", metadata=world.bearer(), timeout=20):
                 received.set()
 
-    async with serving({"Answer": stream}, world) as server:
+    async with serving({"Search": search, "Answer": answer}, world) as server:
         await asyncio.to_thread(client, server.address)
     assert outcome == [True]
 
