@@ -1,5 +1,6 @@
 """What the services work with, and the checks that several of them share."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -111,8 +112,8 @@ def rights_of(source: SourceRecord) -> SourceRights:
 
 
 def caller_of(principal: Principal) -> str:
-    """Issuer and subject: whose operation, build or idempotency key it is."""
-    return f"{principal.issuer}|{principal.subject}"
+    """Issuer and subject: whose operation, build or idempotency key it is. Distinct for distinct pairs."""
+    return json.dumps([principal.issuer, principal.subject])
 
 
 def page_size(asked: int) -> int:

@@ -67,7 +67,7 @@ class _Writes:
         if metadata.build_id:
             await build_for(self._serving, call, "PutDocument", "PublishOthersBuild", metadata.build_id)
         valid = interval_of(metadata.valid, "metadata.valid")
-        provenance = _provenance(metadata, caller_of(call.principal))
+        provenance = _provenance(metadata, f"{call.principal.issuer} {call.principal.subject}")
         upload = await receive(first, messages, self._serving.max_document_bytes)
         document = (source.source_id, DocumentId(clean_text("metadata.document_id", metadata.document_id)))
         new = _new_revision(metadata, call, document, upload, access, valid, provenance)

@@ -68,8 +68,8 @@ def catalog(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     for key in (1, 2):
         connection.execute(
             "INSERT INTO revisions (revision_key, revision_id, document_key, tenant_id, number, state, given, own,"
-            " binding, store_access, operation_id, created_at, request_digest, size_bytes, media_type, filename, provenance,"
-            " original_blob, canonical_blob, vectors_blob)"
+            " binding, store_access, operation_id, created_at, request_digest, size_bytes, media_type, filename,"
+            " provenance, original_blob, canonical_blob, vectors_blob)"
             " VALUES (?, ?, 1, 't', ?, 'published', 'a', '[]', '[]', 'a', 'o', 0, 'x', 1, 'text/plain', '', '{}',"
             " 'b', 'c', 'v')",
             (key, f"rev{key}", key),
