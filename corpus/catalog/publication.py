@@ -62,8 +62,11 @@ class Dropped:
 def undo_dead_publication(tx: sa.Connection, lease: Lease) -> OperationId | None:
     """With a new lease: forget the publication that its predecessor left, whose documents stay unsettled.
 
-    Answers the operation that the new holder must settle, None when there was none.
+    Answers the operation that the new holder must settle, None when there was none. LeaseLost when the lease is not
+    the newest any more: what is found may be a successor's, which is alive.
     """
+    if not holds(tx, lease):
+        raise LeaseLost(lease.tenant_id)
     row = tx.execute(sa.select(publications).where(publications.c.tenant_id == lease.tenant_id)).first()
     if row is None:
         return None
