@@ -8,10 +8,11 @@ thread (see `deploy.supervisor`).
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -92,18 +93,29 @@ async def running(
             endpoints = start.endpoints()
             try:
                 endpoints.write(layout.data_dir)
-                await supervisor.start_all(start.engines())
-                await supervisor.guard(asyncio.to_thread(prepare_catalog, settings, layout, revision))
-                await supervisor.start_all(start.ours(processes(settings) if ours is None else ours, endpoints))
+                prepared = supervisor.guard(asyncio.to_thread(prepare_catalog, settings, layout, revision))
+                await _together(*map(supervisor.start, start.engines()), prepared)
+                wanted = processes(settings) if ours is None else ours
+                await _together(*map(supervisor.start, start.ours(wanted, endpoints)))
                 state = lock.write_state(supervisor.children, start.addresses(endpoints))
                 yield Running(state, endpoints, supervisor)
             finally:
                 layout.endpoints.unlink(missing_ok=True)
 
 
+async def _together(*steps: Coroutine[Any, Any, Any]) -> None:
+    """All of them at once, for each mostly waits; the first fault ends the others."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for step in steps:
+                group.create_task(step)
+    except BaseExceptionGroup as exc:
+        raise exc.exceptions[0] from exc
+
+
 def prepare_catalog(settings: Settings, layout: Layout, revision: PolicyRevision) -> None:
     """Newest schema, every configured tenant, and `revision` as the policy under which all are decided."""
-    # Imported here: the encoder's runtime takes longer to load than OPA to start, and this runs beside the engines.
+    # Imported here: the encoder's runtime takes long to load, which then happens while the engines start.
     from corpus.catalog.database import Database
     from corpus.catalog.tenants import activate_policy, ensure_tenants
     from corpus.representations import default_representation
