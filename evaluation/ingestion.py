@@ -1,0 +1,94 @@
+"""Documents in, through the client: one build, many puts at a time, one publication."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from muniment import Access, AlreadyExists, AsyncClient, OperationFailed
+from muniment.v1 import operation_pb2
+
+from evaluation.datasets import Text
+from evaluation.progress import bar
+
+CONCURRENT_PUTS = 16
+POLL_S = 2.0
+
+_UNDER_WAY = (operation_pb2.OPERATION_STATE_PENDING, operation_pb2.OPERATION_STATE_RUNNING)
+
+PUBLIC = Access(public=True)
+
+
+async def ensure_source(client: AsyncClient, source_id: str, *, template: Access = PUBLIC) -> None:
+    """Make the source, unless it is there from an earlier run."""
+    try:
+        await client.create_source(source_id, access_template=template)
+    except AlreadyExists:
+        return
+
+
+async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], access: Access | None = None) -> int:
+    """Put and publish all, under the source's template where no access is named.
+
+    Answers how many were not there already. OperationFailed when one of them will not be served.
+    """
+    build = await client.begin_build(source_id)
+    documents = list(texts)
+    waiting = iter(documents)
+    operations: list[str] = []
+    done = 0
+
+    with bar(f"Putting {source_id}", len(documents)) as tell:
+
+        async def worker() -> None:
+            nonlocal done
+            for document in waiting:
+                answer = await client.put_document(
+                    source_id,
+                    document.document_id,
+                    document.text.encode(),
+                    title=document.title,
+                    media_type="text/plain",
+                    access=access,
+                    build_id=build.build_id,
+                    wait=False,
+                )
+                if not answer.unchanged:
+                    operations.append(answer.operation.operation_id)
+                done += 1
+                tell(done)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENT_PUTS):
+                group.create_task(worker())
+    await _publish(client, build.build_id, source_id, operations)
+    for operation_id in operations:
+        operation = await client.get_operation(operation_id)
+        if operation.state != operation_pb2.OPERATION_STATE_SUCCEEDED:
+            raise OperationFailed(operation)
+    return len(operations)
+
+
+async def _publish(client: AsyncClient, build_id: str, source_id: str, puts: Sequence[str]) -> None:
+    """Publish and wait, with a bar: the documents are read and embedded meanwhile."""
+    operation = await client.publish_build(build_id)
+    with bar(f"Embedding {source_id}", len(puts)) as tell:
+        ahead = 0
+        while operation.state in _UNDER_WAY:
+            await asyncio.sleep(POLL_S)
+            ahead = await _staged(client, puts, ahead)
+            tell(ahead)
+            operation = await client.get_operation(operation.operation_id)
+    if operation.state != operation_pb2.OPERATION_STATE_SUCCEEDED:
+        raise OperationFailed(operation)
+
+
+async def _staged(client: AsyncClient, puts: Sequence[str], ahead: int) -> int:
+    """About how many puts are embedded: they are worked off in order, so a bisection tells. For people only."""
+    low, high = ahead, len(puts)
+    while low < high:
+        middle = (low + high) // 2
+        operation = await client.get_operation(puts[middle])
+        if operation.state == operation_pb2.OPERATION_STATE_PENDING:
+            high = middle
+        else:
+            low = middle + 1
+    return low
