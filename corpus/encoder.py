@@ -89,7 +89,7 @@ class MiniLmEncoder:
         self._tokenizer.no_padding()
 
     def encode_query(self, text: str) -> Vectors:
-        """Shape `(384,)`; about 2 ms on one core."""
+        """Shape `(384,)`; a few milliseconds."""
         vector: Vectors = self.encode_documents([text])[0]
         return vector
 
