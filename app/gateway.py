@@ -62,9 +62,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain."""
     async with AsyncExitStack() as stack:
         liveness = PolicyLiveness()
-        serving = await _serving(settings, liveness, stack)
-        services = _services(serving)
-        authenticator = await _authenticator(settings, serving.database, stack)
+        serving = await serving_of(settings, liveness, stack)
+        services = services_of(serving)
+        authenticator = await authenticator_of(settings, serving.database, stack)
         server = GatewayServer(services, authenticator, _listener(settings), _limits(settings), _deadlines(settings))
         await server.start()
         watch = asyncio.create_task(_watch(server, services, serving.database, liveness), name="health")
@@ -76,7 +76,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             await server.stop(settings.gateway.stop_grace_s)
 
 
-async def _serving(settings: Settings, liveness: PolicyLiveness, stack: AsyncExitStack) -> Serving:
+async def serving_of(settings: Settings, liveness: PolicyLiveness, stack: AsyncExitStack) -> Serving:
+    """All that services work with, closed with `stack`."""
     layout = Layout(settings.data_dir)
     endpoints = Endpoints.read(settings.data_dir)
     credentials = EngineCredentials.load_or_generate(settings.data_dir)
@@ -117,7 +118,8 @@ async def _serving(settings: Settings, liveness: PolicyLiveness, stack: AsyncExi
     )
 
 
-def _services(serving: Serving) -> list[Service]:
+def services_of(serving: Serving) -> list[Service]:
+    """Every service of the contract."""
     return [
         evidence_service(serving),
         source_service(serving),
@@ -127,7 +129,8 @@ def _services(serving: Serving) -> list[Service]:
     ]
 
 
-async def _authenticator(settings: Settings, database: Database, stack: AsyncExitStack) -> Authenticator:
+async def authenticator_of(settings: Settings, database: Database, stack: AsyncExitStack) -> Authenticator:
+    """Of the configured issuers, or of the development issuer."""
     issuers = [await _trusted(issuer, stack) for issuer in settings.issuers]
     if settings.development_issuer:
         development = DevelopmentIssuer.open(settings.data_dir)
