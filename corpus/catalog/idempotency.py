@@ -33,6 +33,16 @@ def once(tx: sa.Connection, request: Request, command: Callable[[sa.Connection],
         return command(tx)
     now = now_us()
     tx.execute(idempotency.delete().where(idempotency.c.created_at < now - KEPT_S * 1_000_000))
+    kept = kept_answer(tx, request)
+    if kept is not None:
+        return kept
+    answer = command(tx)
+    tx.execute(idempotency.insert().values(answer=answer, created_at=now, **request.__dict__))
+    return answer
+
+
+def kept_answer(tx: sa.Connection, request: Request) -> bytes | None:
+    """The answer that an equal request got under the key; IdempotencyConflict when another request did."""
     kept = tx.execute(
         sa.select(idempotency.c.request_digest, idempotency.c.answer).where(
             idempotency.c.tenant_id == request.tenant_id,
@@ -41,10 +51,8 @@ def once(tx: sa.Connection, request: Request, command: Callable[[sa.Connection],
             idempotency.c.key == request.key,
         )
     ).first()
-    if kept is not None:
-        if kept.request_digest != request.request_digest:
-            raise IdempotencyConflict(request.rpc)
-        return bytes(kept.answer)
-    answer = command(tx)
-    tx.execute(idempotency.insert().values(answer=answer, created_at=now, **request.__dict__))
-    return answer
+    if kept is None:
+        return None
+    if kept.request_digest != request.request_digest:
+        raise IdempotencyConflict(request.rpc)
+    return bytes(kept.answer)

@@ -16,7 +16,7 @@ from core.keys import digest
 from corpus.acknowledge import acknowledgeable
 from corpus.blobs import BlobKind
 from corpus.catalog.documents import NewRevision, accept_put, check_put, delete_document, set_access
-from corpus.catalog.idempotency import Request, once
+from corpus.catalog.idempotency import Request, kept_answer, once
 from corpus.catalog.operations import read_operation
 from corpus.catalog.sources import SourceRecord
 from corpus.errors import NotAllowed, NotFound
@@ -71,15 +71,17 @@ class _Writes:
         upload = await receive(first, messages, self._serving.max_document_bytes)
         document = (source.source_id, DocumentId(clean_text("metadata.document_id", metadata.document_id)))
         new = _new_revision(metadata, call, document, upload, access, valid, provenance)
+        request = self._request(call, "PutDocument", metadata.idempotency_key, metadata.SerializeToString())
         # Before anything is kept: a refused put leaves no blob behind.
-        same = await self._serving.database.write(lambda tx: check_put(tx, new))
-        if same is not None:
-            return _raw(document_pb2.PutDocumentResponse(revision_id=same, unchanged=True))
+        answered = await self._serving.database.write(lambda tx: _answered(tx, request, new))
+        if answered is not None:
+            if metadata.idempotency_key:  # the first answer's narrowing may have been committed just now
+                await acknowledgeable()
+            return answered
         blob = await asyncio.to_thread(
             self._serving.blobs.write, call.principal.tenant_id, document, BlobKind.ORIGINAL, upload.data
         )
         kept = replace(new, original_blob=blob)
-        request = self._request(call, "PutDocument", metadata.idempotency_key, metadata.SerializeToString())
         raw = await self._serving.database.write(lambda tx: once(tx, request, lambda tx: self._accepted(tx, kept)))
         await acknowledgeable()
         return raw
@@ -226,6 +228,18 @@ def _item(record: DocumentRecord) -> ReleasedItem:
     return ReleasedItem(
         "", SourceId(subject.source), DocumentId(subject.document), record.revision.revision_id, FragmentId("")
     )
+
+
+def _answered(tx: sa.Connection, request: Request, new: NewRevision) -> bytes | None:
+    """The answer where nothing is to be stored: a kept one before all checks, as the document has moved on since."""
+    known = kept_answer(tx, request) if request.key else None
+    if known is not None:
+        return known
+    same = check_put(tx, new)
+    if same is None:
+        return None
+    unchanged = _raw(document_pb2.PutDocumentResponse(revision_id=same, unchanged=True))
+    return once(tx, request, lambda _: unchanged)
 
 
 def _new_revision(
