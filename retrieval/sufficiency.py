@@ -79,11 +79,9 @@ def judge(terms: Sequence[str], texts: Sequence[str], top_cosine: float | None, 
         return Verdict.EMPTY
     if top_cosine is not None and not math.isfinite(top_cosine):
         raise ValueError("a cosine must be finite")
-    features = features_of(terms, texts, top_cosine, terms_of)
-    if top_cosine is None:
-        good = bool(terms) and LEXICAL_ONLY.margin(features) >= 0
-    elif not terms:
-        good = top_cosine >= NEAR
-    else:
-        good = WITH_DENSE.margin(features) >= 0
-    return Verdict.SUFFICIENT if good else Verdict.WEAK
+    if top_cosine is not None and not terms:
+        return Verdict.SUFFICIENT if top_cosine >= NEAR else Verdict.WEAK
+    rule = LEXICAL_ONLY if top_cosine is None else WITH_DENSE
+    # Item by item, and no further than the first that is good enough: analysing ten items took a third of a search.
+    good = any(rule.margin(features_of(terms, [text], top_cosine, terms_of)) >= 0 for text in texts)
+    return Verdict.SUFFICIENT if good and terms else Verdict.WEAK

@@ -38,6 +38,17 @@ def test_a_query_of_stop_words_is_judged_by_nearness_or_is_weak() -> None:
     assert judge((), [GOOD], None, split) is Verdict.WEAK
 
 
+def test_nothing_is_analysed_past_the_first_item_that_suffices() -> None:
+    analysed: list[str] = []
+
+    def note(text: str) -> list[str]:
+        analysed.append(text)
+        return split(text)
+
+    assert judge(TERMS, [PART, GOOD, "never read"], None, note) is Verdict.SUFFICIENT
+    assert analysed == [PART, GOOD]
+
+
 def test_coverage_is_that_of_the_best_single_item() -> None:
     assert features_of(TERMS, ["vacation", "days"], None, split) == Features(1 / 3, None)
     assert features_of(("a", "a", "b"), ["a"], 0.5, split) == Features(0.5, 0.5)
