@@ -18,6 +18,7 @@ from muniment.v1 import evidence_pb2
 from evaluation.datasets import folder
 from evaluation.figures import Figure, Target
 from evaluation.ingestion import ensure_source
+from evaluation.patience import patiently
 from evaluation.progress import bar, say
 from evaluation.system import System, muniment
 
@@ -112,13 +113,13 @@ async def _check_document(client: AsyncClient, content: Path, document_id: str, 
     # Bytes decoded, one leading BOM dropped, line endings kept: what canonical text is.
     text = (content / document_id).read_bytes().decode().removeprefix("\ufeff")
     content_hash = hashlib.sha256(text.encode()).hexdigest()
-    packet = await client.search(
-        Path(document_id).stem.replace("_", " "),
-        document_ids=[document_id], max_evidence=MAX_EVIDENCE, max_tokens=MAX_TOKENS,
-    )  # fmt: skip
+    about = Path(document_id).stem.replace("_", " ")
+    packet = await patiently(
+        client.search, about, document_ids=[document_id], max_evidence=MAX_EVIDENCE, max_tokens=MAX_TOKENS
+    )
     shown = bytearray(len(text))
     for item in packet.evidence:
-        cited = (await client.resolve_citation(item.evidence_id)).evidence
+        cited = (await patiently(client.resolve_citation, item.evidence_id)).evidence
         checked.citations += 1
         if list(cited.passages) != list(item.passages) and not _equal_texts(cited, item):
             checked.altered.append(document_id)

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from muniment import Access, AlreadyExists, AsyncClient, OperationFailed
-from muniment.v1 import operation_pb2
+from muniment.v1 import document_pb2, operation_pb2
 
 from evaluation.datasets import Text
+from evaluation.patience import patiently
 from evaluation.progress import bar
 
 CONCURRENT_PUTS = 16
@@ -41,16 +42,7 @@ async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], ac
         async def worker() -> None:
             nonlocal done
             for document in waiting:
-                answer = await client.put_document(
-                    source_id,
-                    document.document_id,
-                    document.text.encode(),
-                    title=document.title,
-                    media_type="text/plain",
-                    access=access,
-                    build_id=build.build_id,
-                    wait=False,
-                )
+                answer = await _put(client, source_id, document, access, build.build_id)
                 if not answer.unchanged:
                     operations.append(answer.operation.operation_id)
                 done += 1
@@ -61,22 +53,38 @@ async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], ac
                 group.create_task(worker())
     await _publish(client, build.build_id, source_id, operations)
     for operation_id in operations:
-        operation = await client.get_operation(operation_id)
+        operation = await patiently(client.get_operation, operation_id)
         if operation.state != operation_pb2.OPERATION_STATE_SUCCEEDED:
             raise OperationFailed(operation)
     return len(operations)
 
 
+async def _put(
+    client: AsyncClient, source_id: str, document: Text, access: Access | None, build_id: str
+) -> document_pb2.PutDocumentResponse:
+    return await patiently(
+        client.put_document,
+        source_id,
+        document.document_id,
+        document.text.encode(),
+        title=document.title,
+        media_type="text/plain",
+        access=access,
+        build_id=build_id,
+        wait=False,
+    )
+
+
 async def _publish(client: AsyncClient, build_id: str, source_id: str, puts: Sequence[str]) -> None:
     """Publish and wait, with a bar: the documents are read and embedded meanwhile."""
-    operation = await client.publish_build(build_id)
+    operation = await patiently(client.publish_build, build_id)
     with bar(f"Embedding {source_id}", len(puts)) as tell:
         ahead = 0
         while operation.state in _UNDER_WAY:
             await asyncio.sleep(POLL_S)
             ahead = await _staged(client, puts, ahead)
             tell(ahead)
-            operation = await client.get_operation(operation.operation_id)
+            operation = await patiently(client.get_operation, operation.operation_id)
     if operation.state != operation_pb2.OPERATION_STATE_SUCCEEDED:
         raise OperationFailed(operation)
 
@@ -86,7 +94,7 @@ async def _staged(client: AsyncClient, puts: Sequence[str], ahead: int) -> int:
     low, high = ahead, len(puts)
     while low < high:
         middle = (low + high) // 2
-        operation = await client.get_operation(puts[middle])
+        operation = await patiently(client.get_operation, puts[middle])
         if operation.state == operation_pb2.OPERATION_STATE_PENDING:
             high = middle
         else:

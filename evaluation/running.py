@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ def run(name: str, about: str, parts: Sequence[Part], figures: Path, arguments: 
     if not chosen:
         sys.stderr.write(f"nothing is called {only}: {', '.join(part.prefix for part in parts)}\n")
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, as after Ctrl-C
     try:
         measured = _measured(chosen, options.address, options.data_dir)
     except DatasetMissing as exc:

@@ -12,6 +12,7 @@ from evaluation.datasets import Ranking, Split, beir
 from evaluation.figures import Figure, Target
 from evaluation.ingestion import ensure_source, put_all
 from evaluation.metrics import interval, mean, ndcg, recall, reciprocal_rank
+from evaluation.patience import patiently
 from evaluation.progress import bar
 from evaluation.system import System
 
@@ -45,7 +46,9 @@ async def _ask(client: AsyncClient, data: Ranking) -> dict[str, evidence_pb2.Evi
     packets = {}
     with bar("Asking SciFact", len(data.queries)) as tell:
         for query_id, query in data.queries.items():
-            packets[query_id] = await client.search(query, max_evidence=MAX_EVIDENCE, max_tokens=MAX_TOKENS, basic=True)
+            packets[query_id] = await patiently(
+                client.search, query, max_evidence=MAX_EVIDENCE, max_tokens=MAX_TOKENS, basic=True
+            )
             tell(len(packets))
     return packets
 
