@@ -57,7 +57,8 @@ class Searcher:
 
     async def search(self, view: View, plan: QueryPlan) -> SearchResult:
         """The packet for `plan`; ChannelsUnavailable when none answers. Who may see nothing costs no store call."""
-        if view.sees_nothing:
+        # Before its first publication a tenant is not in the store at all, which must not look like a store away.
+        if view.sees_nothing or view.opened.pin.seq == 0:
             empty = Packet((), TokenLedger(plan.profile.tokenizer, plan.max_tokens, 0), Verdict.EMPTY)
             return SearchResult(empty, Found((), {}, 0), {})
         found = await self._find(view, plan)
