@@ -15,7 +15,7 @@ from gateway.call import Call
 from gateway.decode import access_of
 from gateway.encode import source_message
 from gateway.registration import Service
-from gateway.serving import Serving, caller_of, page_size, require, rights_of
+from gateway.serving import Serving, caller_of, page_size, permission_for, require, rights_of
 
 _DESCRIPTOR = source_pb2.DESCRIPTOR.services_by_name["SourceService"]
 MAX_RIGHTS = 1_000
@@ -72,10 +72,7 @@ class _Sources:
 
     async def _shows(self, source: SourceRecord, call: Call) -> bool:
         """A source is shown to who may write to it or grant access on it."""
-        permission = await self._serving.policy.allow(
-            "GetSource", call.principal, rights_of(source), call.budget, expected=None
-        )
-        return permission.allowed
+        return (await permission_for(self._serving, call, "GetSource", rights_of(source))).allowed
 
 
 def _source_of(message: source_pb2.Source, call: Call) -> SourceRecord:
