@@ -67,7 +67,7 @@ async def _put(
         source_id,
         document.document_id,
         document.text.encode(),
-        title=document.title,
+        title=document.title.strip(),
         media_type="text/plain",
         access=access,
         build_id=build_id,
