@@ -1,6 +1,7 @@
 """When to try again: growing waits with jitter, told apart by whose fault a failure is."""
 
 import random
+import sqlite3
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,16 @@ from corpus.store import StoreLate, StoreMisconfigured, StoreUnavailable
 from indexing.parsers import ParserUnavailable
 
 # Nothing is wrong with the documents: whatever these say heals by itself, or by an operator.
-HEALING = (CatalogUnavailable, LeaseLost, StoreLate, StoreUnavailable, StoreMisconfigured, ParserUnavailable, OSError)
+HEALING = (
+    CatalogUnavailable,
+    LeaseLost,
+    StoreLate,
+    StoreUnavailable,
+    StoreMisconfigured,
+    ParserUnavailable,
+    sqlite3.OperationalError,  # the keys' file is locked, or the disk is full
+    OSError,
+)
 
 
 @dataclass(frozen=True)

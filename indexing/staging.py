@@ -21,7 +21,7 @@ from corpus.encoder import Encoder, Vectors
 from indexing.fragmenter import fragment
 from indexing.parsers import ParseLimits, ParserPool
 
-ENCODED_AT_ONCE = 64  # texts: a long document lets others have the encoder in between
+ENCODED_AT_ONCE = 32  # texts: a long document lets others have the encoder in between
 
 _MESSAGES = {
     ParseState.EMPTY: "The document has no text.",

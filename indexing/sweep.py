@@ -25,6 +25,7 @@ from indexing.retries import Retries, RetryTerms, describe
 from indexing.workflows import Workflows
 from indexing.worklist import PendingPut, Unsettled
 
+_TIDY_S = 600.0  # between two deletions of old workflows
 _BUSY_S = 1.0  # longest wait while another process holds a lease: it may let go at any time
 
 _log = structlog.get_logger(__name__)
@@ -90,13 +91,13 @@ class Sweep:
         self._wake = asyncio.Event()
         self._seen: int | None = None
         self._look_at = 0.0
+        self._tidy_at = 0.0
         self._named: set[str] = set()
         self._names = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then let what is under way end."""
         self._crashes = await self._workflows.crashes()
-        await self._workflows.forget({put.operation_id for put in worklist.pending_puts(self._database, 1 << 30)})
         trouble = 0
         while not stop.is_set():
             try:
@@ -106,6 +107,8 @@ class Sweep:
                 trouble += 1
                 if trouble == 1:
                     _log.warning("catalog_unavailable", **describe(exc))
+                self._look_at = 0.0  # in full once it is back
+                self._wake.clear()
             await self._pause(stop, min(self._terms.poll_s * 2**trouble, 5.0))
         await self._end()
 
@@ -119,8 +122,15 @@ class Sweep:
         puts = self._start_puts()
         tenants = self._start_publications()
         operations = self._start_settling()
+        if monotonic() >= self._tidy_at:
+            self._tidy_at = monotonic() + _TIDY_S
+            self._spawn(self._tidy(), ())
         self._retries.forget_all_but(puts | tenants | operations)
         self._named &= puts
+
+    async def _tidy(self) -> None:
+        pending = worklist.pending_puts(self._database, per_tenant=1 << 30)
+        await self._workflows.forget({put.operation_id for put in pending})
 
     # ---- Staging ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from corpus.catalog.builds import abandon_build, begin_build
 from corpus.encoder import EncoderFailed
 from corpus.errors import RecordDamaged
 from indexing.parsers import ParserPool
-from indexing.staging import StageOutcome, Stager
+from indexing.staging import ENCODED_AT_ONCE, StageOutcome, Stager
 from tests.indexing_world import CALLER, SOURCE, LetterEncoder, Record, record
 
 TEXT = "# Leave\n\nEveryone has thirty days.\n\n## Sick leave\n\nCall before nine.\n"
@@ -147,4 +147,4 @@ async def test_a_long_document_is_embedded_in_parts_in_order(acme: Record, parse
         await it.stage(revision_id)
     count = acme.value("SELECT count(*) FROM fragments")
     assert sum(sizes) == count
-    assert max(sizes) == 64
+    assert max(sizes) == ENCODED_AT_ONCE
