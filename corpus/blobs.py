@@ -99,7 +99,7 @@ class Blobs:
         try:
             sealed = self._path(tenant_id, name).read_bytes()
             return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
-        except (OSError, InvalidTag) as exc:
+        except (OSError, InvalidTag, ValueError) as exc:  # ValueError: shorter than a nonce
             raise RecordDamaged("a blob is missing or altered") from exc
 
     def _path(self, tenant_id: TenantId, name: str) -> Path:
