@@ -1,6 +1,7 @@
 """The analyser: the same words for the same text in any Unicode form, and identifiers kept whole."""
 
 import string
+import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
@@ -126,3 +127,11 @@ def test_a_segment_of_another_identifier_is_not_asked_beside_it() -> None:
 def test_humps_weigh_as_parts() -> None:
     query = lexical_query(analyse("getUserById"), identifiers("getUserById"))
     assert query.split().count("=getuserbyid") > lexical_query("p53", "p53").split().count("=p53") == 1
+
+
+def test_a_long_question_full_of_identifiers_costs_time_in_proportion_to_its_length() -> None:
+    text = " ".join(f"word{n}" for n in range(4_000))  # 30 kB: the square of its names would take half a minute
+    began = time.process_time()
+    query = lexical_query(analyse(text), identifiers(text)).split()
+    assert time.process_time() - began < 3
+    assert "=word77" in query
