@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import sqlalchemy as sa
 
 from core.attributes import Attributes
 from core.budget import Budget
@@ -85,8 +87,14 @@ class GroupPolicy:
 class SteppedDatabase(Database):
     """The real catalog; `cleared` is called after each release read, as if it were still on its way back."""
 
-    cleared: Hook = staticmethod(nothing)
-    clearings = 0
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.cleared: Hook = nothing
+        self.clearings = 0
+
+        @sa.event.listens_for(self._engine, "connect")
+        def hurry(connection: Any, _record: object) -> None:  # no test here pulls the plug
+            connection.execute("PRAGMA synchronous = OFF")
 
     def read(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[Any]:
         rows = super().read(sql, parameters)

@@ -2,6 +2,7 @@
 gate over a store in memory. Commands are synchronous, so that a hook may run them in the middle of anything.
 """
 
+import copy
 import hashlib
 import json
 import shutil
@@ -42,20 +43,21 @@ from corpus.catalog.schema import leases, operations
 from corpus.catalog.snapshots import rollback
 from corpus.catalog.sources import SourceRecord, create_source
 from corpus.catalog.tenants import ensure_tenants
-from corpus.contents import Contents, Staged, pending_revision, record_staged, write_staged
+from corpus.contents import Contents, PendingRevision, Staged, pending_revision, record_staged, write_staged
 from corpus.encoder import AsyncQueryEncoder
 from corpus.pinning import LATEST, Consistency
 from corpus.projection import Projection, Step, StoreTerms, Work, wanted_copies
 from corpus.publication import Publisher, unsettled_documents
 from corpus.reading import Corpus
+from corpus.record import RevisionRecord
 from corpus.representations import default_representation
 from corpus.store import StoredFragment
 from indexing.worklist import unsettled_operations
 from policy.audit import AuditLog, ReleasedItem
 from policy.principal import Principal
 from retrieval.gate import Gate, Ready
-from retrieval.plan import Ask
-from retrieval.search import Searcher, SearchResult
+from retrieval.plan import Ask, QueryPlan
+from retrieval.search import Searcher
 from retrieval.view import View, open_view
 from tests.protocol.doubles import DIMENSION, FaultyStore, GroupPolicy, HashEncoder, SteppedDatabase
 
@@ -88,7 +90,7 @@ class Clock:
     """Seconds that pass when told."""
 
     def __init__(self) -> None:
-        self.now = 1_000.0
+        self.now = 0.0
 
     def __call__(self) -> float:
         return self.now
@@ -100,33 +102,46 @@ class Pause:
     def __init__(self, world: "World", view: View) -> None:
         self.world = world
         self.view = view
-        self.result: SearchResult | None = None
+        self.refills = 0
+        self._revisions: dict[int, RevisionRecord] = {}
 
     async def search(self, k: int = 50) -> "Pause":
-        plan = self.world.searcher.plan(Ask("common", max_evidence=k), StageLog())
-        self.result = await self.world.searcher.search(self.view, plan)
+        """Ask the channels until k candidates have passed the record or there are no more; nothing is packed."""
+        plan = self._plan(k)
+        found = await self.world.searcher._find(self.view, plan)
+        self.refills = found.refills
+        records = self.view.opened.records([candidate.fragment_id for candidate in found.candidates])
+        self._revisions = {record.revision.revision_key: record.revision for record in records}
+        return self
+
+    async def search_and_pack(self, k: int) -> "Pause":
+        """The whole search. The first one in a process takes long: the tokenizer is read."""
+        result = await self.world.searcher.search(self.view, self._plan(k))
+        self.refills = result.found.refills
+        items = result.packet.items
+        self._revisions = {item.record.revision.revision_key: item.record.revision for item in items}
         return self
 
     @property
     def found(self) -> set[RevisionId]:
-        """Revisions in the packet, nothing of which is released yet."""
-        assert self.result is not None
-        return {item.record.revision.revision_id for item in self.result.packet.items}
+        """What is to be released, and is not yet."""
+        return {revision.revision_id for revision in self._revisions.values()}
 
     async def release(self) -> set[RevisionId]:
         """Revisions that the client gets."""
-        assert self.result is not None
-        revisions = {item.record.revision.revision_key: item.record.revision for item in self.result.packet.items}
 
         def render(allowed: frozenset[int]) -> Ready:
-            kept = [revisions[key] for key in sorted(allowed)]
+            kept = [self._revisions[key] for key in sorted(allowed)]
             items = tuple(
                 ReleasedItem("e", SOURCE, DocumentId(r.subject.document), r.revision_id, FragmentId("f")) for r in kept
             )
             return Ready(json.dumps([r.revision_id for r in kept]).encode(), items)
 
-        message = await self.world.gate.release(self.view, "Search", sorted(revisions), render)
+        message = await self.world.gate.release(self.view, "Search", sorted(self._revisions), render)
         return set(json.loads(message))
+
+    def _plan(self, k: int) -> QueryPlan:
+        return self.world.searcher.plan(Ask("common", max_evidence=k), StageLog())
 
 
 class World:
@@ -149,33 +164,44 @@ class World:
         self.searcher: Searcher
         self.gate: Gate
 
+    def neighbour(self) -> "World":
+        """Another tenant of the same catalog, store and gate."""
+        other = copy.copy(self)
+        names = self.database.write_now(lambda tx: ensure_tenants(tx, ["bolt"], REPRESENTATION.representation_id))
+        other.tenant_id = names["bolt"]
+        other.store.objects[other.tenant_id] = {}
+        source = SourceRecord(other.tenant_id, SOURCE, "Wiki", TrustTier.REVIEWED, None)
+        self.database.write_now(lambda tx: create_source(tx, source))
+        return other
+
     # ---- Commands ---------------------------------------------------------------------------------------------------
 
     def accept(self, document: str, who: str = "pq", *, build: str | None = None, text: str = "") -> Put:
         """A put that is acknowledged and not staged."""
-        content = text or f"common words of {document}, {new_id()}"
-        new = NewRevision(
-            tenant_id=self.tenant_id, source_id=SOURCE, document_id=DocumentId(document), access=readers(who),
-            created_by="tester", original_blob=content, sha256=hashlib.sha256(content.encode()).hexdigest(),
-            size_bytes=len(content), media_type="text/plain", filename=f"{document}.txt",
-            title=f"Title of {document}", build_id=build,
-        )  # fmt: skip
+        new = self._new(document, who, build, text or f"common words of {document}, {new_id()}")
         accepted: Accepted = self.database.write_now(lambda tx: accept_put(tx, new))
         assert accepted.operation_id is not None
         return Put(accepted.revision_id, accepted.operation_id, document, self.number(document))
 
     def stage(self, put: Put) -> bool:
         """Parse the put; False when it has ended meanwhile."""
-        pending = pending_revision(self.database, put.revision_id)
-        staged = self._staged(put.revision_id, pending.original_blob)
-        columns = write_staged(self.blobs, pending, staged)
-        return self.database.write_now(lambda tx: record_staged(tx, pending, staged, columns))
+        staging = self._parsed(put.revision_id)
+        return self.database.write_now(lambda tx: record_staged(tx, *staging))
 
     def put(self, document: str, who: str = "pq", *, build: str | None = None, text: str = "") -> Put:
         """A put that is accepted and staged."""
         put = self.accept(document, who, build=build, text=text)
         assert self.stage(put)
         return put
+
+    def put_all(self, texts: dict[str, str]) -> None:
+        """A put of each document in one transaction: quick."""
+
+        def accept(tx: sa.Connection) -> list[str]:
+            return [accept_put(tx, self._new(name, "pq", None, text)).revision_id for name, text in texts.items()]
+
+        stagings = [self._parsed(revision_id) for revision_id in self.database.write_now(accept)]
+        self.database.write_now(lambda tx: [record_staged(tx, *staging) for staging in stagings])
 
     def fail(self, put: Put) -> None:
         self.database.write_now(lambda tx: fail_put(tx, put.revision_id, "corrupt", "Not readable."))
@@ -343,6 +369,19 @@ class World:
 
     def _one(self, sql: str, *parameters: Any) -> Any:
         return self.database.read(sql, parameters)[0]
+
+    def _new(self, document: str, who: str, build: str | None, text: str) -> NewRevision:
+        return NewRevision(
+            tenant_id=self.tenant_id, source_id=SOURCE, document_id=DocumentId(document), access=readers(who),
+            created_by="tester", original_blob=text, sha256=hashlib.sha256(text.encode()).hexdigest(),
+            size_bytes=len(text), media_type="text/plain", filename=f"{document}.txt",
+            title=f"Title of {document}", build_id=build,
+        )  # fmt: skip
+
+    def _parsed(self, revision_id: str) -> tuple[PendingRevision, Staged, dict[str, object]]:
+        pending = pending_revision(self.database, revision_id)
+        staged = self._staged(pending.revision_id, pending.original_blob)
+        return pending, staged, write_staged(self.blobs, pending, staged)
 
     def _staged(self, revision_id: RevisionId, text: str) -> Staged:
         span = Span(0, len(text))
