@@ -16,9 +16,9 @@ Change = Callable[[Serving], Serving]
 async def gateway_beside(system: System, change: Change) -> AsyncIterator[GatewayServer]:
     """Started and stopped around the block; whatever it is asked is decided by the same policy and record."""
     async with AsyncExitStack() as stack:
-        serving = change(await serving_of(system.settings, PolicyLiveness(), stack))
+        serving = await serving_of(system.settings, PolicyLiveness(), stack)
         authenticator = await authenticator_of(system.settings, serving.database, stack)
-        server = GatewayServer(services_of(serving), authenticator, Listener())
+        server = GatewayServer(services_of(change(serving)), authenticator, Listener())
         await server.start()
         try:
             yield server
