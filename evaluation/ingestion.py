@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
-from muniment import Access, AlreadyExists, AsyncClient, OperationFailed
+from muniment import Access, AlreadyExists, AsyncClient, FailedPrecondition, OperationFailed
 from muniment.v1 import document_pb2, operation_pb2
 
 from evaluation.datasets import Text
@@ -26,13 +27,35 @@ async def ensure_source(client: AsyncClient, source_id: str, *, template: Access
         return
 
 
-async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], access: Access | None = None) -> int:
-    """Put and publish all, under the source's template where no access is named.
+class NotServed(Exception):
+    """Documents were put and published, and are not there."""
 
-    Answers how many were not there already. OperationFailed when one of them will not be served.
+
+async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], access: Access | None = None) -> int:
+    """Put and publish all, under the source's template where no access is named; whatever ends it abandons the build.
+
+    Answers how many were not there already. NotServed when one of them is not there afterwards.
     """
-    build = await client.begin_build(source_id)
     documents = list(texts)
+    build = await client.begin_build(source_id)
+    try:
+        puts = await _put_each(client, source_id, documents, access, build.build_id)
+        await _publish(client, build.build_id, source_id, puts)
+    except BaseException:
+        with suppress(FailedPrecondition):  # published already
+            await client.abandon_build(build.build_id)
+        raise
+    there = {document.document_id async for document in client.list_documents(source_id, page_size=500)}
+    missing = [each.document_id for each in documents if each.document_id not in there]
+    if missing:
+        raise NotServed(f"{len(missing)} of {len(documents)}: {', '.join(missing[:5])}")
+    return len(puts)
+
+
+async def _put_each(
+    client: AsyncClient, source_id: str, documents: Sequence[Text], access: Access | None, build_id: str
+) -> list[str]:
+    """The operations of those that were not there already."""
     waiting = iter(documents)
     operations: list[str] = []
     done = 0
@@ -42,7 +65,7 @@ async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], ac
         async def worker() -> None:
             nonlocal done
             for document in waiting:
-                answer = await _put(client, source_id, document, access, build.build_id)
+                answer = await _put(client, source_id, document, access, build_id)
                 if not answer.unchanged:
                     operations.append(answer.operation.operation_id)
                 done += 1
@@ -51,12 +74,7 @@ async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], ac
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENT_PUTS):
                 group.create_task(worker())
-    await _publish(client, build.build_id, source_id, operations)
-    for operation_id in operations:
-        operation = await patiently(client.get_operation, operation_id)
-        if operation.state != operation_pb2.OPERATION_STATE_SUCCEEDED:
-            raise OperationFailed(operation)
-    return len(operations)
+    return operations
 
 
 async def _put(
