@@ -48,8 +48,11 @@ class IndexerRunning(MunimentFault):
     """Another indexer works on this data directory."""
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Work until `stop` is set. Raises NotRunning, IndexerRunning, or StoreError when the store is not usable."""
+async def run(settings: Settings, stop: asyncio.Event, encoder: Encoder | None = None) -> None:
+    """Work until `stop` is set. Raises NotRunning, IndexerRunning, or StoreError when the store is not usable.
+
+    `encoder` is for tests of what embedding has no part in: it takes nearly all of the time.
+    """
     layout, terms = Layout(settings.data_dir.resolve()), settings.indexer
     endpoints = Endpoints.read(layout.data_dir)
     representation = default_representation()
@@ -66,7 +69,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         await store.ensure_collection(Budget.of_seconds(COLLECTION_BUDGET_S))
         parsers = ParserPool(terms.parser_processes, terms.parse_timeout_s)
         stack.push_async_callback(parsers.close)
-        encoder = await asyncio.to_thread(MiniLmEncoder, terms.encoder_threads)
+        encoder = encoder or await asyncio.to_thread(MiniLmEncoder, terms.encoder_threads)
         limits = ParseLimits(max_bytes=settings.limits.max_document_bytes)
         stager = stack.enter_context(
             Stager(database, blobs, parsers, encoder, representation.representation_id, limits)
