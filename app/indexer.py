@@ -26,7 +26,7 @@ from corpus.blobs import Blobs, KeyStore
 from corpus.catalog.database import Database
 from corpus.catalog.leases import LeaseTerms
 from corpus.contents import Contents
-from corpus.encoder import MiniLmEncoder
+from corpus.encoder import Encoder, MiniLmEncoder
 from corpus.projection import Projection, StoreTerms
 from corpus.publication import Publisher
 from corpus.representations import default_representation
