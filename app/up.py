@@ -36,6 +36,8 @@ INDEXER_GRACE_S = 20.0
 _PROBE_TIMEOUT_S = 2.0
 # What a Python process needs of its surroundings; settings come beside it, credentials never.
 _INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ")
+# onnxruntime's wheels report their use to their maker from the moment of import on, unless told not to.
+_NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 _NOT_SETTINGS = ("MUNIMENT_ADDRESS", "MUNIMENT_AS", "MUNIMENT_TOKEN")
 
 
@@ -115,6 +117,7 @@ async def _together(*steps: Coroutine[Any, Any, Any]) -> None:
 
 def prepare_catalog(settings: Settings, layout: Layout, revision: PolicyRevision) -> None:
     """Newest schema, every configured tenant, and `revision` as the policy under which all are decided."""
+    os.environ.update(_NO_TELEMETRY)
     # Imported here: the encoder's runtime takes long to load, which then happens while the engines start.
     from corpus.catalog.database import Database
     from corpus.catalog.tenants import activate_policy, ensure_tenants
@@ -221,7 +224,7 @@ class _Start:
             for name, value in os.environ.items()
             if name.startswith(ENV_PREFIX) and name not in _NOT_SETTINGS
         }
-        kept["PYTHONUNBUFFERED"] = "1"
+        kept |= {"PYTHONUNBUFFERED": "1", **_NO_TELEMETRY}
         if self._config is not None:
             kept[CONFIG_VARIABLE] = str(self._config.resolve())
         return kept

@@ -58,21 +58,14 @@ def ingest(
     from app.cli.folder import files_of
     from app.cli.ingestion import ingest_files
 
-    files = files_of(path)
+    files, given = files_of(path), Access(**access) if access else None
     if not files:
         raise click.ClickException(f"{path} holds no files")
 
     async def run() -> "Report":
         async with asker.async_client() as client:
-            with _progress(len(files), quiet=as_json) as progress:
-                return await ingest_files(
-                    client,
-                    source_id,
-                    files,
-                    Access(**access) if access else None,
-                    language=language,
-                    on_progress=progress,
-                )
+            with _progress(quiet=as_json) as progress:
+                return await ingest_files(client, source_id, files, given, language=language, on_progress=progress)
 
     try:
         report = asyncio.run(run())
@@ -104,7 +97,7 @@ def _counts(report: "Report") -> dict[str, int]:
 
 
 @contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator["Progress"]:
+def _progress(*, quiet: bool) -> Iterator["Progress"]:
     """A bar on standard error, when that is a terminal; what becomes of a build that ends early is always said."""
     if quiet or not sys.stderr.isatty():
         yield _tell_end
@@ -114,19 +107,19 @@ def _progress(total: int, *, quiet: bool) -> Iterator["Progress"]:
 
     columns = (TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("putting", total=total)
+        task = bar.add_task("", total=None)
 
-        def tell(what: str) -> None:
-            if what == "put":
+        def tell(what: str, steps: int) -> None:
+            if what in ("put", "read"):
                 bar.advance(task)
-            elif what == "publishing":
-                bar.reset(task, total=None, description="publishing")
+            elif what in ("putting", "publishing"):
+                bar.reset(task, total=steps, description=what)
             else:
-                _tell_end(what)
+                _tell_end(what, steps)
 
         yield tell
 
 
-def _tell_end(what: str) -> None:
+def _tell_end(what: str, _steps: int) -> None:
     if what in _ENDS:
         click.echo(_ENDS[what], err=True)

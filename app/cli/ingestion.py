@@ -25,13 +25,15 @@ from app.cli.messages import failure_text
 T = TypeVar("T")
 R = TypeVar("R")
 Outcome = Literal["stored", "unchanged", "refused"]
-# Told each phase at its begin (putting, publishing, checking), "put" once for each file that is done, and, when it
-# ended early, what became of the build (abandoned, published, left open).
-Progress = Callable[[str], None]
+# Told each phase at its begin with how many steps it has (putting, publishing), each step ("put", "read": ready to be
+# published), and, when all ended early, what became of the build (abandoned, published, left open).
+Progress = Callable[[str, int], None]
 
 CONCURRENT_PUTS = 16
 PUBLISH_TIMEOUT_S = 24 * 3_600.0  # embedding a large folder takes long; Ctrl-C ends it at any time
 ABANDON_TIMEOUT_S = 10.0
+READ_WINDOW = 32
+READ_EVERY_S = 0.5
 ATTEMPTS = 4
 COLLECTED_VIA = "muniment ingest"
 # Faults of one file; all others would meet every file, and end the build.
@@ -74,22 +76,21 @@ async def ingest_files(
     access: Access | None = None,
     *,
     language: str = "",
-    on_progress: Progress = lambda _: None,
+    on_progress: Progress = lambda _what, _steps: None,
 ) -> Report:
     """Put and publish. Whatever ends it early, Ctrl-C included, abandons the build; raises MunimentError."""
     build = await client.begin_build(source_id)
     try:
-        on_progress("putting")
+        on_progress("putting", len(files))
         puts = await _put_all(client, source_id, build.build_id, files, access, language, on_progress)
-        on_progress("publishing")
+        on_progress("publishing", sum(put.outcome == "stored" for put in puts))
         operation = await client.publish_build(build.build_id)
-        ended = await client.wait_operation(operation.operation_id, timeout=PUBLISH_TIMEOUT_S)
+        ended = await _published(client, operation.operation_id, puts, on_progress)
     except BaseException as exc:
-        on_progress(await _abandoned(client, build.build_id, exc))
+        on_progress(await _abandoned(client, build.build_id, exc), 0)
         raise
     if ended.state == operation_pb2.OPERATION_STATE_FAILED:
         raise OperationFailed(ended)
-    on_progress("checking")
     puts = await _settled(client, puts)
     stored = any(put.outcome == "stored" for put in puts)
     return Report(tuple(puts), ended.snapshot if stored else "")
@@ -143,6 +144,40 @@ async def _put(
     raise AssertionError("the last attempt returns or raises")
 
 
+async def _published(
+    client: AsyncClient, operation_id: str, puts: Sequence[Put], on_progress: Progress
+) -> operation_pb2.Operation:
+    """The build's operation once it has ended; reading and embedding come first and take the time."""
+    reading = asyncio.create_task(
+        _tell_read(client, [put.operation_id for put in puts if put.operation_id], on_progress)
+    )
+    publishing = asyncio.create_task(client.wait_operation(operation_id, timeout=PUBLISH_TIMEOUT_S))
+    try:
+        await asyncio.wait((reading, publishing), return_when=asyncio.FIRST_COMPLETED)
+        if not publishing.done():
+            await reading  # raises what ended it early
+        return await publishing
+    finally:
+        reading.cancel()
+        publishing.cancel()
+        await asyncio.gather(reading, publishing, return_exceptions=True)
+
+
+async def _tell_read(client: AsyncClient, operation_ids: Sequence[str], on_progress: Progress) -> None:
+    """Ask for the oldest few only: what is read is read about in order, and a large folder has thousands."""
+    waiting = list(operation_ids)
+    while waiting:
+        for operation_id in waiting[:READ_WINDOW]:
+            try:
+                operation = await client.get_operation(operation_id)
+            except Unavailable:
+                break  # it heals, and only progress is lost; the next look tells
+            if operation.state != operation_pb2.OPERATION_STATE_PENDING:
+                waiting.remove(operation_id)
+                on_progress("read", 1)
+        await asyncio.sleep(READ_EVERY_S)
+
+
 async def _settled(client: AsyncClient, puts: Sequence[Put]) -> list[Put]:
     """A put is accepted before the document is read: ask what became of each."""
 
@@ -154,7 +189,7 @@ async def _settled(client: AsyncClient, puts: Sequence[Put]) -> list[Put]:
             return put
         return Put(put.document_id, "refused", failure_text(operation.error), put.operation_id)
 
-    return await _bounded(look, puts, lambda _: None)
+    return await _bounded(look, puts, lambda _what, _steps: None)
 
 
 async def _bounded(work: Callable[[T], Awaitable[R]], items: Sequence[T], on_progress: Progress) -> list[R]:
@@ -165,7 +200,7 @@ async def _bounded(work: Callable[[T], Awaitable[R]], items: Sequence[T], on_pro
     async def worker() -> None:
         for at, item in waiting:
             results[at] = await work(item)
-            on_progress("put")
+            on_progress("put", 1)
 
     try:
         async with asyncio.TaskGroup() as group:

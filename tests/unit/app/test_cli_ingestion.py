@@ -248,12 +248,17 @@ async def test_an_outage_that_heals_is_waited_for(client: AsyncClient, gateway: 
 async def test_an_outage_that_stays_abandons_the_build(
     client: AsyncClient, gateway: StubGateway, tmp_path: Path
 ) -> None:
-    told: list[str] = []
+    told: list[tuple[str, int]] = []
     with pytest.raises(Unavailable):
-        await ingest_files(client, "s", _folder(tmp_path, "a.md", "away.md"), on_progress=told.append)
+        await ingest_files(
+            client,
+            "s",
+            _folder(tmp_path, "a.md", "away.md"),
+            on_progress=lambda what, steps: told.append((what, steps)),
+        )
 
     assert (gateway.build, gateway.tries["away.md"]) == ("abandoned", ATTEMPTS)
-    assert told[-1] == "abandoned"
+    assert (told[0], told[-1]) == (("putting", 2), ("abandoned", 0))
 
 
 async def test_cancelling_abandons_the_build(client: AsyncClient, gateway: StubGateway, tmp_path: Path) -> None:
