@@ -22,7 +22,7 @@ from corpus.errors import RecordDamaged
 from corpus.record import FragmentRecord, Pin, RevisionRecord, fragment_of
 from corpus.store import Scope, Store, StoredHit, StoreQuery
 from policy.evaluator import permits
-from policy.filter import Filter
+from policy.filter import Filter, attributes_in
 
 OVERLAY_LIMIT = 2_000  # documents; past it the gate and refill do the work
 
@@ -85,6 +85,8 @@ class OpenCorpus:
         self._database = database
         self._store = store
         self._blobs = blobs
+        self._by_document = "document" in attributes_in(access)
+        self._permitted_of: dict[tuple[Any, ...], bool] = {}
         self._overlay = self._read_overlay() if pin.unsettled else frozenset()
 
     async def lexical(
@@ -112,7 +114,7 @@ class OpenCorpus:
             for fragment_id, binding, *about in rows
             if self._is_valid(about[4], about[5])
             and in_scope(scope, about)
-            and self._permits(self._subject(about), binding)
+            and self._permits(about, binding)
         )
 
     def records(self, fragment_ids: Sequence[FragmentId]) -> list[FragmentRecord]:
@@ -213,7 +215,7 @@ class OpenCorpus:
         return frozenset(
             RevisionId(revision_id)
             for revision_id, binding, *about, fit in rows
-            if not (fit and self._permits(self._subject(about), binding))
+            if not (fit and self._permits(about, binding))
         )
 
     def _query(self, scope: Scope, excluded: frozenset[FragmentId], limit: int) -> StoreQuery:
@@ -262,8 +264,17 @@ class OpenCorpus:
         records = [self._record(row) for row in rows]
         return [r for r in records if all(permits(self._access, attributes) for attributes in r.attribute_sets())]
 
-    def _permits(self, subject: Subject, binding: str) -> bool:
-        return all(permits(self._access, attributes_of(subject, access)) for access in self._accesses(binding))
+    def _permits(self, about: Sequence[Any], binding: str) -> bool:
+        """Kept for this request by all that the filter may read: most candidates of a search differ in ids alone."""
+        source, document, *rest = about
+        key = (binding, source, document if self._by_document else None, *rest)
+        permitted = self._permitted_of.get(key)
+        if permitted is None:
+            subject = self._subject(about)
+            accesses = self._accesses(binding)
+            permitted = all(permits(self._access, attributes_of(subject, access)) for access in accesses)
+            self._permitted_of[key] = permitted
+        return permitted
 
     def _is_valid(self, valid_from: int | None, valid_to: int | None) -> bool:
         at = self.pin.valid_at

@@ -183,6 +183,17 @@ def fingerprint(f: Filter, policy_revision: PolicyRevision, data_revision: DataR
     return digest(canonical(f), policy_revision, data_revision, *moment)
 
 
+def attributes_in(f: Filter) -> frozenset[str]:
+    """The attributes that decide whether the filter permits: what else a fragment has makes no difference."""
+    names, queue = set[str](), [f]
+    while queue:
+        part = queue.pop()
+        if isinstance(part, Compare | In | Overlaps | IsNull):
+            names.add(part.attr)
+        queue.extend(_children(part))
+    return frozenset(names)
+
+
 def describe(f: Filter) -> str:
     """The filter in words, for people who write policies."""
     match f:

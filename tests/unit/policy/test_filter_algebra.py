@@ -25,6 +25,7 @@ from policy.filter import (
     Op,
     Or,
     Overlaps,
+    attributes_in,
     canonical,
     describe,
     fingerprint,
@@ -78,6 +79,13 @@ def test_normalising_keeps_the_meaning(f: Filter, sets: list[Attributes]) -> Non
     flat = normalise(f)
     for attributes in sets:
         assert permits(flat, attributes) == permits(f, attributes)
+
+
+@given(f=FILTERS, ours=ATTRIBUTE_SETS, others=ATTRIBUTE_SETS)
+def test_only_the_named_attributes_decide(f: Filter, ours: Attributes, others: Attributes) -> None:
+    named = attributes_in(f)
+    mixed = {k: v for k, v in ours.items() if k in named} | {k: v for k, v in others.items() if k not in named}
+    assert permits(f, mixed) == permits(f, ours)
 
 
 @given(f=FILTERS)
