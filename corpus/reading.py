@@ -112,9 +112,7 @@ class OpenCorpus:
         return frozenset(
             fragment_id
             for fragment_id, binding, *about in rows
-            if self._is_valid(about[4], about[5])
-            and in_scope(scope, about)
-            and self._permits(about, binding)
+            if self._is_valid(about[4], about[5]) and in_scope(scope, about) and self._permits(about, binding)
         )
 
     def records(self, fragment_ids: Sequence[FragmentId]) -> list[FragmentRecord]:
