@@ -7,6 +7,7 @@ EncoderError(MunimentFault)
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
@@ -15,8 +16,10 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from tokenizers import Tokenizer
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # importing the runtime starts its maker's telemetry otherwise
+import onnxruntime  # noqa: E402
 
 from core.budget import Budget
 from core.errors import MunimentFault
