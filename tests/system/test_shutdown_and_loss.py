@@ -17,7 +17,7 @@ from muniment._wire import OPTIONS, codecs, path_of
 from muniment.v1 import document_pb2, evidence_pb2, operation_pb2
 
 from policy.heartbeat import AWAY_AFTER_S
-from tests.system.whole import System, eventually, eventually_async, publish
+from tests.system.whole import System, eventually, eventually_async, publish, whole_system
 from tests.system.wire import METHODS, Metadata, Outcome, ask, bearer, channel_to
 
 TENANT = "story"
@@ -26,6 +26,13 @@ QUESTION = "How many lanterns does the lighthouse keep?"
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 LOGS = 30
 PADDING = "x" * 2_000  # in five fields of each item: far more than HTTP/2 lets a server send to who does not read
+
+
+@pytest.fixture(scope="module")
+async def fragile(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[System]:
+    """A system of this file's own, whose tests end it part by part in the order in which they stand here."""
+    async with whole_system(tmp_path_factory.mktemp("ending"), gateway={"stop_grace_s": 4.0}) as whole:
+        yield whole
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from muniment.v1 import document_pb2, operation_pb2
 
 from app.layout import Layout
 from app.settings import Settings, load
-from app.up import Running, running
+from app.up import Running, processes, running
 from corpus.blobs import Blobs, KeyStore
 from corpus.catalog.database import Database
 from tests.unit.gateway.issuing import ed_key, jwk, key_set, rsa_key
@@ -192,8 +192,13 @@ def configuration(folder: Path, issuers: Iterable[tuple[Issuer, Iterable[str], I
 
 
 @asynccontextmanager
-async def whole_system(directory: Path, **sections: Mapping[str, Any]) -> AsyncIterator[System]:
-    """Start all, with sections of settings in place of the quick defaults; stop all at the end."""
+async def whole_system(
+    directory: Path, *, only: Collection[str] = ("indexer", "gateway"), **sections: Mapping[str, Any]
+) -> AsyncIterator[System]:
+    """Start all, with sections of settings in place of the quick defaults; stop all at the end.
+
+    `only` names which of our own processes are started.
+    """
     main, narrow = Issuer(MAIN, "main"), Issuer(NARROW, "narrow")
     more: dict[str, Mapping[str, Any]] = {
         "indexer": QUICK_INDEXER,
@@ -204,7 +209,8 @@ async def whole_system(directory: Path, **sections: Mapping[str, Any]) -> AsyncI
     who = [(main, (*POOL, *NAMED), EVERY_ROLE), (narrow, (LONELY,), ("reader",))]
     config.write_text(configuration(directory, who, **more))
     settings = load(config, data_dir=directory / "data")
-    async with running(settings, config, handle_signals=False) as up:
+    ours = [process for process in processes(settings) if process.name in only]
+    async with running(settings, config, ours=ours, handle_signals=False) as up:
         layout = Layout(settings.data_dir)
         catalog, keys = Database(layout.catalog), KeyStore(layout.keys)
         try:
