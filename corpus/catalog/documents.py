@@ -12,17 +12,20 @@ import sqlalchemy as sa
 from core.access import Access
 from core.ids import DocumentId, OperationId, RevisionId, SourceId, TenantId, new_id
 from core.keys import digest
-from corpus.catalog.bindings import active_revision, narrow_others, refresh, remember
+from corpus.catalog.bindings import PENDING, active_revision, narrow_others, refresh, remember
 from corpus.catalog.database import now_us
 from corpus.catalog.operations import OperationKind, fail_operation, open_operation
 from corpus.catalog.schema import builds, documents, revisions, sources
 from corpus.catalog.tenants import step_epoch
-from corpus.errors import AccessMissing, BuildNotOpen, EtagMismatch, NotFound, OlderSourceVersion
+from corpus.errors import AccessMissing, BuildNotOpen, EtagMismatch, NotAllowed, NotFound, OlderSourceVersion
 
 
 @dataclass(frozen=True)
 class NewRevision:
-    """What a put brings: its bytes are durable in `original_blob` already. `access` None asks for the template."""
+    """What a put brings: its bytes are durable in `original_blob` already. `access` None asks for the template.
+
+    `may_grant`: its caller may name any access, not only the template or the document's current one.
+    """
 
     tenant_id: TenantId
     source_id: SourceId
@@ -42,6 +45,7 @@ class NewRevision:
     source_version: int = 0
     build_id: str | None = None
     provenance: dict[str, str] = field(default_factory=dict)
+    may_grant: bool = True
 
     @property
     def request_digest(self) -> str:
@@ -71,6 +75,7 @@ def check_put(tx: sa.Connection, new: NewRevision) -> RevisionId | None:
     access = new.access.digest if new.access else _template(tx, new)
     _check_build(tx, new)
     document = _find_or_none(tx, new.tenant_id, new.source_id, new.document_id)
+    _check_grant(tx, document, new)
     if document is None:
         return None
     _check_source_version(tx, document, new)
@@ -231,6 +236,29 @@ def _check_build(tx: sa.Connection, new: NewRevision) -> None:
         raise NotFound(f"build {new.build_id}")
     if row.state != "open" or row.source_id != new.source_id:
         raise BuildNotOpen(f"build {new.build_id}")
+
+
+def _check_grant(tx: sa.Connection, document: sa.Row[tuple[object, ...]] | None, new: NewRevision) -> None:
+    """Without the grant right a put names the template, or what the document has and every put on its way gives it.
+
+    Within the transaction that accepts: an upload may take minutes, and a SetAccess in between must not be undone by
+    somebody who may not grant.
+    """
+    if new.access is None or new.may_grant:
+        return
+    of_source = (sources.c.tenant_id == new.tenant_id, sources.c.source_id == new.source_id)
+    if new.access.digest == tx.execute(sa.select(sources.c.access_template).where(*of_source)).scalar():
+        return
+    current: set[object] = set()
+    if document is not None:
+        coming = sa.select(revisions.c.given).where(
+            revisions.c.document_key == document.document_key,
+            revisions.c.state.in_(PENDING),
+            revisions.c.number > document.access_number,
+        )
+        current = {document.access, *tx.execute(coming).scalars()}
+    if current != {new.access.digest}:
+        raise NotAllowed("another access than the template")
 
 
 def _in_store(tx: sa.Connection, document_key: int) -> list[int]:

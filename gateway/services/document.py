@@ -71,6 +71,7 @@ class _Writes:
         upload = await receive(first, messages, self._serving.max_document_bytes)
         document = (source.source_id, DocumentId(clean_text("metadata.document_id", metadata.document_id)))
         new = _new_revision(metadata, call, document, upload, access, valid, provenance)
+        new = replace(new, may_grant=permission.may_grant)  # asked again at acceptance: access may have moved meanwhile
         request = self._request(call, "PutDocument", metadata.idempotency_key, metadata.SerializeToString())
         # Before anything is kept: a refused put leaves no blob behind.
         answered = await self._serving.database.write(lambda tx: _answered(tx, request, new))
