@@ -78,13 +78,13 @@ class Gate:
         with view.stages.timed(Stage.GATE):
             if whole and self._wall_clock() >= view.principal.expires_at + self._leeway_s:
                 raise AccessChanged("the token is over")
-            for attempt in range(JUDGEMENTS):
+            for _ in range(JUDGEMENTS):
                 before = view.opened.clear(revision_keys, live=live)
                 allowed = await self._judge(view, before, live=live)
                 if whole and allowed != frozenset(revision_keys):
                     raise AccessChanged("an item of the packet may no longer be seen")
                 ready = render(allowed)
-                decision_id = view.decision_id if attempt == 0 else f"{view.decision_id}.{attempt}"
+                decision_id = view.release_id()
                 await self._audit.intended(decision_id, view.principal, rpc, ready.items, _revisions(view, before))
                 outcome = self._last_read(view, before, allowed, live=live)
                 if outcome is _Outcome.CLEARED:

@@ -1,7 +1,8 @@
 """A request's view of the corpus: principal, pin and policy decision, made together so that none is forgotten."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
 
 from core.budget import Budget
 from core.ids import new_id
@@ -26,6 +27,15 @@ class View:
     budget: Budget
     stages: StageLog
     decision_id: str
+    release_numbers: Iterator[int] = field(default_factory=count, repr=False)
+
+    def release_id(self) -> str:
+        """A new id of a release for the audit record: `decision_id` itself, then with a number behind it.
+
+        What was withheld under one id says nothing of what left under another.
+        """
+        number = next(self.release_numbers)
+        return f"{self.decision_id}.{number}" if number else self.decision_id
 
     @property
     def sees_nothing(self) -> bool:
