@@ -34,22 +34,24 @@ class KeyStore:
     """Keys of tenants and documents in an SQLite file that never goes into a content backup."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         path.touch(mode=0o600)
-        self._lock = threading.Lock()
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._connection = _connection(path)
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
             self._connection.execute(f"PRAGMA {pragma}")
         self._connection.execute("CREATE TABLE IF NOT EXISTS keys (owner TEXT PRIMARY KEY, key BLOB NOT NULL)")
+        self._reader = _connection(path)  # of its own, so that a read on the event loop never waits for a key's fsync
 
     def close(self) -> None:
         """Close the file."""
+        self._reader.close()
         self._connection.close()
 
     def find(self, owner: str) -> bytes | None:
         """The owner's key, None where it was never made or has been destroyed."""
-        with self._lock:
-            row = self._connection.execute("SELECT key FROM keys WHERE owner = ?", (owner,)).fetchone()
+        with self._reading:
+            row = self._reader.execute("SELECT key FROM keys WHERE owner = ?", (owner,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def ensure(self, owner: str) -> bytes:
@@ -71,12 +73,16 @@ class Blobs:
         self._keys = keys
 
     def write(self, tenant_id: TenantId, document: tuple[str, str], kind: BlobKind, data: bytes) -> str:
-        """Make `data` durable and answer its name; `document` is (source id, document id). Equal data: equal name."""
+        """Make `data` durable and answer its name; `document` is (source id, document id). Equal data: equal name.
+
+        A blob of that name that is damaged is written anew: who sends a document again has it whole again.
+        """
         name = keyed_digest(self._keys.ensure(f"tenant:{tenant_id}"), *document, kind, data)
         path = self._path(tenant_id, name)
-        if path.exists():
+        if path.exists() and self._is_whole(tenant_id, document, name):
+            _sync_folder(path.parent)  # whoever wrote it may not have come so far yet
             return name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = nonce + AESGCM(self._keys.ensure(_owner(tenant_id, document))).encrypt(nonce, data, name.encode())
         draft = path.with_name(f"{name}.{secrets.token_hex(4)}.draft")
@@ -102,6 +108,13 @@ class Blobs:
         except (OSError, InvalidTag, ValueError) as exc:  # ValueError: shorter than a nonce
             raise RecordDamaged("a blob is missing or altered") from exc
 
+    def _is_whole(self, tenant_id: TenantId, document: tuple[str, str], name: str) -> bool:
+        try:
+            self.read(tenant_id, document, name)
+        except RecordDamaged:
+            return False
+        return True
+
     def _path(self, tenant_id: TenantId, name: str) -> Path:
         return self._folder / tenant_id / name[:2] / name
 
@@ -109,6 +122,19 @@ class Blobs:
 def _owner(tenant_id: TenantId, document: tuple[str, str]) -> str:
     source_id, document_id = document
     return f"document:{tenant_id}:{len(source_id)}:{source_id}:{document_id}"
+
+
+def make_folder(folder: Path) -> None:
+    """Make it and what is missing above it, for their owner alone and durably: a file's own fsync does not keep the
+    entries of new folders, with which it would be lost in a power cut."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+        _sync_folder(each.parent)
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
 
 
 def _sync_folder(folder: Path) -> None:
