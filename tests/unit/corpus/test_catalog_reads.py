@@ -1,0 +1,34 @@
+"""Every read sees the newest commit, whatever other threads of the process are reading."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.ids import RepresentationId
+from corpus.catalog.database import Database
+from corpus.catalog.tenants import ensure_tenants, step_epoch
+
+SLOW = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) "
+    "SELECT (SELECT count(*) FROM tenants), count(*) FROM n"
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database.open(tmp_path / "catalog.sqlite")
+    yield opened
+    opened.close()
+
+
+def test_a_read_does_not_share_the_snapshot_of_a_slow_one(database: Database) -> None:
+    tenant_id = database.write_now(lambda tx: ensure_tenants(tx, ["acme"], RepresentationId("r"))["acme"])
+    slow = threading.Thread(target=lambda: database.read(SLOW))
+    slow.start()
+    while slow.is_alive():
+        database.write_now(lambda tx: step_epoch(tx, tenant_id))
+        (committed,) = database.write_now(lambda tx: tx.exec_driver_sql("SELECT epoch FROM tenants").fetchone() or ())
+        assert database.read("SELECT epoch FROM tenants")[0][0] == committed
+    slow.join()
