@@ -29,6 +29,7 @@ from gateway.errors import (
     Unauthenticated,
     refuse,
 )
+from gateway.traces import trace_of, why_of
 from policy.principal import Principal
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -212,9 +213,9 @@ async def _guard(exchange: Exchange, proceed: Proceed) -> bytes | None:
 
 def _log_refusal(exchange: Exchange, fault: BaseException, refusal: Refusal) -> None:
     if refusal.row is INTERNAL:
-        log.error("unexpected", rpc=exchange.rpc, exc_info=fault)
+        log.error("unexpected", rpc=exchange.rpc, why=why_of(fault), trace=trace_of(fault))
     elif refusal.row.log:
-        log.warning("unavailable", rpc=exchange.rpc, kind=type(fault).__name__, why=str(fault))
+        log.warning("unavailable", rpc=exchange.rpc, kind=type(fault).__name__, why=why_of(fault))
     elif isinstance(fault, Unauthenticated | TenantMismatch):
         log.info("denied", rpc=exchange.rpc, kind=type(fault).__name__, why=str(fault))
 

@@ -103,7 +103,9 @@ def migrate(path: Path, revision: str = "head") -> None:
 
 
 def _engine(path: Path) -> sa.Engine:
-    engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False})
+    connect_args = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    # Hidden, since an error's text would carry ids, titles and accesses into a log (I11).
+    engine = sa.create_engine(f"sqlite:///{path}", connect_args=connect_args, hide_parameters=True)
 
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: object) -> None:

@@ -1,10 +1,11 @@
-"""Every read sees the newest commit, whatever other threads of the process are reading."""
+"""Every read sees the newest commit, whatever other threads of the process are reading; errors quote no values."""
 
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from core.ids import RepresentationId
 from corpus.catalog.database import Database
@@ -32,3 +33,13 @@ def test_a_read_does_not_share_the_snapshot_of_a_slow_one(database: Database) ->
         (committed,) = database.write_now(lambda tx: tx.exec_driver_sql("SELECT epoch FROM tenants").fetchone() or ())
         assert database.read("SELECT epoch FROM tenants")[0][0] == committed
     slow.join()
+
+
+def test_an_error_of_a_statement_does_not_quote_its_values(database: Database) -> None:
+    with pytest.raises(sa.exc.IntegrityError) as caught:
+        database.write_now(
+            lambda tx: [
+                tx.execute(sa.text("INSERT INTO meta VALUES (:n, :v)"), {"n": "secret", "v": "1"}) for _ in "ab"
+            ]
+        )
+    assert "secret" not in str(caught.value)
