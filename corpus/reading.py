@@ -26,7 +26,8 @@ from policy.filter import Filter, attributes_in
 
 OVERLAY_LIMIT = 2_000  # documents; past it the gate and refill do the work
 
-# CROSS JOIN keeps SQLite from starting at all of the tenant's documents, which a release, with its 30 ms, can't afford.
+# CROSS JOIN keeps SQLite from starting at all of the tenant's documents, which a release, with its 30 ms, can't afford;
+# a search's candidates take half the time by it, too.
 _NOT_DENIED = "r.state = 'published' AND r.retracted = 0 AND r.number >= d.tombstone"
 _LIVE = (
     "EXISTS (SELECT 1 FROM intervals i "
@@ -34,8 +35,8 @@ _LIVE = (
 )
 _SUBJECT = "d.source_id, d.document_id, s.trust, r.language, r.valid_from, r.valid_to"
 _JOINS = (
-    "JOIN documents d ON d.document_key = r.document_key "
-    "JOIN sources s ON s.tenant_id = d.tenant_id AND s.source_id = d.source_id"
+    "CROSS JOIN documents d ON d.document_key = r.document_key "
+    "CROSS JOIN sources s ON s.tenant_id = d.tenant_id AND s.source_id = d.source_id"
 )
 _RECORD = (
     f"r.revision_key, r.revision_id, d.document_key, r.binding, {_SUBJECT}, r.title, r.canonical_uri, r.media_type, "
@@ -106,7 +107,8 @@ class OpenCorpus:
         """Those that the record has in the pinned snapshot, valid at the asked time and permitted: the first pass."""
         rows = self._database.read(
             f"SELECT f.fragment_id, r.binding, {_SUBJECT} FROM json_each(:ids) j "  # noqa: S608 - constants above
-            f"JOIN fragments f ON f.fragment_id = j.value JOIN revisions r ON r.revision_key = f.revision_key {_JOINS} "
+            "CROSS JOIN fragments f ON f.fragment_id = j.value "
+            f"CROSS JOIN revisions r ON r.revision_key = f.revision_key {_JOINS} "
             f"WHERE d.tenant_id = :tenant AND r.representation_id = :representation AND {_NOT_DENIED} AND {_LIVE}",
             {"ids": json.dumps(list(fragment_ids)), "representation": self.pin.representation_id, **self._pinned()},
         )
@@ -120,8 +122,8 @@ class OpenCorpus:
         """The judged fragments with their revisions, in the order given; what is gone meanwhile is left out."""
         rows = self._database.read(
             f"SELECT f.fragment_id, f.ordinal, f.span_start, f.span_end, f.text_hash, f.kind, f.layout, {_RECORD} "  # noqa: S608
-            "FROM json_each(:ids) j JOIN fragments f ON f.fragment_id = j.value "
-            f"JOIN revisions r ON r.revision_key = f.revision_key {_JOINS} WHERE d.tenant_id = :tenant",
+            "FROM json_each(:ids) j CROSS JOIN fragments f ON f.fragment_id = j.value "
+            f"CROSS JOIN revisions r ON r.revision_key = f.revision_key {_JOINS} WHERE d.tenant_id = :tenant",
             {"ids": json.dumps(list(fragment_ids)), "tenant": self.pin.tenant_id},
         )
         revisions: dict[int, RevisionRecord] = {}
@@ -206,7 +208,7 @@ class OpenCorpus:
         rows = self._database.read(
             f"SELECT r.revision_id, r.binding, {_SUBJECT}, {_NOT_DENIED} AND {_LIVE} "  # noqa: S608
             "FROM (SELECT DISTINCT document_key FROM unsettled WHERE tenant_id = :tenant LIMIT :limit) u "
-            f"JOIN revisions r ON r.document_key = u.document_key {_JOINS} WHERE r.state = 'published' LIMIT :limit",
+            f"CROSS JOIN revisions r ON r.document_key = u.document_key {_JOINS} WHERE r.state = 'published' LIMIT :limit",
             {"limit": OVERLAY_LIMIT + 1, **self._pinned()},
         )
         if len(rows) > OVERLAY_LIMIT:
