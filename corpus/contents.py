@@ -23,6 +23,7 @@ from corpus.catalog.schema import revisions
 from corpus.record import fragment_of
 from corpus.store import StoredFragment, object_id
 
+MAX_TITLE = 2_000  # code points, as of one that a put names: each item of a packet carries it
 EMBEDDED_CHARACTERS = 4_000  # of title and text together; the model reads 256 tokens of it
 
 
@@ -74,6 +75,11 @@ def pending_revision(database: Database, revision_id: str) -> PendingRevision:
     return PendingRevision(row[0], row[1], (row[2], row[3]), *row[4:])
 
 
+def title_of(given: str, parsed: str | None) -> str:
+    """The title that its put gives, else the one that the document has of itself, as far as it is one."""
+    return given or (parsed or "")[:MAX_TITLE].rstrip()
+
+
 def embedding_text(title: str, section_path: Sequence[str], text: str) -> str:
     """What is embedded and analysed for a fragment: derived text, never evidence."""
     context = [part for part in (title, *section_path) if part and not text.startswith(part)]
@@ -106,7 +112,7 @@ def record_staged(tx: sa.Connection, pending: PendingRevision, staged: Staged, c
     row = tx.execute(sa.select(revisions).where(revisions.c.revision_id == pending.revision_id)).one()
     if row.state != "accepted":
         return False
-    title = row.title or (staged.document.title or "")
+    title = title_of(row.title, staged.document.title)
     language = row.language or staged.document.language or "en"
     tx.execute(
         revisions.update()

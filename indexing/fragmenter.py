@@ -158,7 +158,8 @@ def _whole(blocks: list[_Block], start: int, stop: int) -> Span:
 def _title(heading: _Block, text: str) -> str:
     """A heading's words; "" for one that Markdown shows as nothing but its marks."""
     shown = heading.span.cut(text)
-    return heading.label or (collapsed(shown) if re.search(r"\w", shown) else "")
+    title = heading.label or (collapsed(shown) if re.search(r"\w", shown) else "")
+    return title[:HEADING_SIZE].rstrip()  # every fragment below carries it, and a heading may have megabytes
 
 
 def _parents(section: _Section, spans: list[Span]) -> list[Span]:

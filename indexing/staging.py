@@ -16,7 +16,15 @@ from core.ids import RepresentationId, RevisionId
 from corpus.blobs import Blobs
 from corpus.catalog.database import Database
 from corpus.catalog.documents import fail_put
-from corpus.contents import PendingRevision, Staged, embedding_text, pending_revision, record_staged, write_staged
+from corpus.contents import (
+    PendingRevision,
+    Staged,
+    embedding_text,
+    pending_revision,
+    record_staged,
+    title_of,
+    write_staged,
+)
 from corpus.encoder import Encoder, Vectors
 from indexing.fragmenter import fragment
 from indexing.parsers import ParseLimits, ParserPool
@@ -109,5 +117,5 @@ class Stager:
 
 def _texts(pending: PendingRevision, document: ParsedDocument, fragments: Sequence[Fragment]) -> list[str]:
     """What is embedded; the title is the one that `record_staged` will write, which publishing analyses."""
-    title = pending.title or document.title or ""
+    title = title_of(pending.title, document.title)
     return [embedding_text(title, each.section_path, each.span.cut(document.text)) for each in fragments]

@@ -124,6 +124,13 @@ def test_a_section_is_cut_in_pieces_of_about_equal_size() -> None:
     assert max(sizes) < 1.2 * min(sizes)
 
 
+def test_a_heading_of_any_length_costs_each_fragment_below_it_little() -> None:
+    document, fragments = cut(MARKDOWN, "# " + "head " * 20_000 + "\n\n" + "\n\n".join([WORDS * 20] * 50))
+    check(document, fragments)
+    assert len(fragments) > 50
+    assert all(len(title) <= HEADING_SIZE for piece in fragments for title in piece.section_path)
+
+
 def test_sections_do_not_mix_and_a_heading_alone_is_found() -> None:
     text = "intro\n\n# A\n\n## B\n\nb text\n\n# C\n\nc text"
     document, fragments = cut(MARKDOWN, text)

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from core.document import ParseState
 from corpus.catalog.builds import abandon_build, begin_build
+from corpus.contents import MAX_TITLE
 from corpus.encoder import EncoderFailed
 from corpus.errors import RecordDamaged
 from indexing.parsers import ParserPool
@@ -53,6 +54,15 @@ async def test_staged_fragments_equal_their_spans_of_the_canonical_text(acme: Re
     assert fragments
     assert all(each.span.cut(text).strip() for each in fragments)
     assert acme.state(operation_id) == "running"
+
+
+async def test_a_title_of_any_length_is_cut_to_what_a_put_may_name(acme: Record, parsers: ParserPool) -> None:
+    _, revision_id = acme.put("long.md", "# " + "long " * 100_000 + "\n\nText.\n")
+    with stager(acme, parsers) as it:
+        assert await it.stage(revision_id) is StageOutcome.STAGED
+    ((title,),) = acme.database.read("SELECT title FROM revisions")
+    assert title.startswith("long long")
+    assert len(title) <= MAX_TITLE
 
 
 async def test_staging_again_changes_nothing(acme: Record, parsers: ParserPool) -> None:
