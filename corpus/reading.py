@@ -208,7 +208,8 @@ class OpenCorpus:
         rows = self._database.read(
             f"SELECT r.revision_id, r.binding, {_SUBJECT}, {_NOT_DENIED} AND {_LIVE} "  # noqa: S608
             "FROM (SELECT DISTINCT document_key FROM unsettled WHERE tenant_id = :tenant LIMIT :limit) u "
-            f"CROSS JOIN revisions r ON r.document_key = u.document_key {_JOINS} WHERE r.state = 'published' LIMIT :limit",
+            f"CROSS JOIN revisions r ON r.document_key = u.document_key {_JOINS} "
+            "WHERE r.state = 'published' LIMIT :limit",
             {"limit": OVERLAY_LIMIT + 1, **self._pinned()},
         )
         if len(rows) > OVERLAY_LIMIT:
