@@ -3,6 +3,7 @@
 Everything here reads the catalog anew: the store's word is never enough (I13).
 """
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from core.access import Access
 from core.attributes import Subject, TrustTier, attributes_of
-from core.budget import Budget
+from core.budget import Budget, BudgetExhausted
 from core.ids import DocumentId, Epoch, FragmentId, PolicyRevision, RevisionId, SourceId
 from corpus.blobs import Blobs
 from corpus.catalog.database import Database
@@ -24,6 +25,7 @@ from corpus.store import Scope, Store, StoredHit, StoreQuery
 from policy.evaluator import permits
 from policy.filter import Filter, attributes_in
 
+LISTED_AT_ONCE = 200  # documents or revisions, a few milliseconds: between two runs other calls have the event loop
 OVERLAY_LIMIT = 2_000  # documents; past it the gate and refill do the work
 
 # CROSS JOIN keeps SQLite from starting at all of the tenant's documents, which a release, with its 30 ms, can't afford;
@@ -159,28 +161,40 @@ class OpenCorpus:
         )
         return found[0] if found else None
 
-    def documents(self, source_id: str, after: tuple[str, str], limit: int) -> list[DocumentRecord]:
+    async def documents(
+        self, source_id: str, after: tuple[str, str], limit: int, budget: Budget
+    ) -> list[DocumentRecord]:
         """Documents of the pinned snapshot after (source id, document id), in order; pages fill after filtering."""
         found: list[DocumentRecord] = []
         while len(found) < limit:
             rows = self._document_rows(
                 f"AND (:source = '' OR d.source_id = :source) AND (d.source_id, d.document_id) > (:s, :d) AND {_LIVE} "
-                "ORDER BY d.source_id, d.document_id LIMIT 500",
-                {"source": source_id, "s": after[0], "d": after[1]},
+                "ORDER BY d.source_id, d.document_id LIMIT :rows",
+                {"source": source_id, "s": after[0], "d": after[1], "rows": LISTED_AT_ONCE},
             )
             found += self._document_records(rows)
-            if len(rows) < 500:
+            if len(rows) < LISTED_AT_ONCE:
                 break
             after = (rows[-1][4], rows[-1][5])
+            await _breath(budget)
         return found[:limit]
 
-    def document_revisions(self, source_id: str, document_id: str, below: str, limit: int) -> list[DocumentRecord]:
+    async def document_revisions(
+        self, source_id: str, document_id: str, below: str, limit: int, budget: Budget
+    ) -> list[DocumentRecord]:
         """The document's published revisions that the principal may see, newest first, with ids below `below`."""
-        found = self._documents(
-            "AND d.source_id = :source AND d.document_id = :document AND (:below = '' OR r.revision_id < :below) "
-            "ORDER BY r.revision_id DESC",
-            {"source": source_id, "document": document_id, "below": below},
-        )
+        found: list[DocumentRecord] = []
+        while len(found) < limit:
+            rows = self._document_rows(
+                "AND d.source_id = :source AND d.document_id = :document AND (:below = '' OR r.revision_id < :below) "
+                "ORDER BY r.revision_id DESC LIMIT :rows",
+                {"source": source_id, "document": document_id, "below": below, "rows": LISTED_AT_ONCE},
+            )
+            found += self._document_records(rows)
+            if len(rows) < LISTED_AT_ONCE:
+                break
+            below = rows[-1][1]
+            await _breath(budget)
         return found[:limit]
 
     def text(self, revision: RevisionRecord) -> str:
@@ -306,6 +320,13 @@ class OpenCorpus:
 
     def _accesses(self, binding: str) -> tuple[Access, ...]:
         return tuple(_access(self._database, digest) for digest in _digests(binding))
+
+
+async def _breath(budget: Budget) -> None:
+    """Who may see one of a million documents must not hold up everybody; BudgetExhausted when the call is over."""
+    if budget.left_s() <= 0:
+        raise BudgetExhausted
+    await asyncio.sleep(0)
 
 
 def in_scope(scope: Scope, about: Sequence[Any]) -> bool:

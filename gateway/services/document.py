@@ -178,7 +178,7 @@ class _Reads:
         if place is not None and place[1] != view.decision.fingerprint:
             raise InvalidValue("page_token", "belongs to an answer under other rights")
         after = ("", "") if place is None else (str(place[2]), str(place[3]))
-        found = view.opened.documents(request.source_id, after, size + 1)
+        found = await view.opened.documents(request.source_id, after, size + 1, call.budget)
         token = ""
         if len(found) > size:
             last = found[size - 1].revision.subject
@@ -199,7 +199,9 @@ class _Reads:
         place = self._serving.tokens.place(tenant_id, bound_to, request.page_token)
         view = await view_of(self._serving, call, "ListRevisions")
         below = "" if place is None else str(place[0])
-        found = view.opened.document_revisions(request.source_id, request.document_id, below, size + 1)
+        found = await view.opened.document_revisions(
+            request.source_id, request.document_id, below, size + 1, call.budget
+        )
         if not found and place is None:
             raise NotFound(f"document {request.document_id}")
         more = len(found) > size
