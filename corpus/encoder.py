@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # importing the runtime starts its maker's telemetry otherwise
-import onnxruntime  # noqa: E402
+import onnxruntime
 
 from core.budget import Budget
 from core.errors import MunimentFault
