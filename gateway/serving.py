@@ -1,30 +1,34 @@
 """What the services work with, and the checks that several of them share."""
 
 import json
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from core.attributes import TrustTier
 from core.errors import InvalidValue
+from core.ids import MAX_ID_LENGTH, SourceId
 from corpus.blobs import Blobs
 from corpus.catalog.builds import BuildRecord, find_build
 from corpus.catalog.database import Database
 from corpus.catalog.sources import SourceRecord, find_source
-from corpus.errors import NotAllowed, NotFound
+from corpus.errors import CatalogUnavailable, NotAllowed, NotFound
 from corpus.pinning import LATEST, Consistency
 from corpus.reading import Corpus
 from gateway.call import Call
 from gateway.opaque import OpaqueTokens
 from generation.claims import Generator
 from policy.engine import Permission, PolicyEngine, Revisions, SourceRights
-from policy.errors import PolicyRevisionMoved
+from policy.errors import PolicyRevisionMoved, PolicyUnavailable
 from policy.principal import Principal
 from retrieval.gate import Gate
 from retrieval.search import Searcher
-from retrieval.view import View, open_view
+from retrieval.view import PINS, View, open_view
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 500
 
+_LONGEST_SPELLING = 4 * MAX_ID_LENGTH  # code points; no longer text becomes an id by normalisation
 _REVISIONS = "SELECT policy_revision, data_revision FROM tenants WHERE tenant_id = ?"
 
 
@@ -71,20 +75,31 @@ async def require(serving: Serving, call: Call, rpc: str) -> None:
 async def permission_for(serving: Serving, call: Call, rpc: str, rights: SourceRights | None) -> Permission:
     """What policy says to the call, under the revisions that the catalog has now: such an answer is kept.
 
-    Asking anew each time was a tenth of a search. Where policy is just being replaced its engine alone is asked.
+    Asking anew each time was a tenth of a search. An engine that stands elsewhere decides nothing: it may be behind,
+    with rights that were withdrawn (I3); PolicyUnavailable when catalog and engine do not meet within PINS looks.
     """
-    found = serving.database.read(_REVISIONS, (call.principal.tenant_id,))
-    expected = Revisions(*found[0]) if found else None
-    try:
-        return await serving.policy.allow(rpc, call.principal, rights, call.budget, expected=expected)
-    except PolicyRevisionMoved:
-        return await serving.policy.allow(rpc, call.principal, rights, call.budget, expected=None)
+    for _ in range(PINS):
+        found = serving.database.read(_REVISIONS, (call.principal.tenant_id,))
+        if not found:
+            raise CatalogUnavailable("the tenant is not in the catalog")
+        try:
+            return await serving.policy.allow(rpc, call.principal, rights, call.budget, expected=Revisions(*found[0]))
+        except PolicyRevisionMoved:
+            continue
+    raise PolicyUnavailable("policy stands at another revision than the catalog")
 
 
 async def source_for(serving: Serving, call: Call, rpc: str, source_id: str) -> tuple[SourceRecord, Permission]:
-    """The source, if the caller may call `rpc` on it; else NotFound, whether it exists or not."""
+    """The source, if the caller may call `rpc` on it; else NotFound, whether it exists or not.
+
+    Policy is asked about a source that is not there, too, under its id: else the time of the first answer would tell
+    the ids that exist (I8).
+    """
+    source_id = known_as(source_id)
     source = find_source(serving.database, call.principal.tenant_id, source_id)
-    rights = None if source is None else rights_of(source)
+    if source is None and not 0 < len(source_id) <= MAX_ID_LENGTH:
+        raise NotFound("a source with an id that none can have")
+    rights = SourceRights(SourceId(source_id), TrustTier.UNTRUSTED) if source is None else rights_of(source)
     permission = await permission_for(serving, call, rpc, rights)
     if source is None or not permission.allowed:
         raise NotFound(f"source {source_id}")
@@ -127,6 +142,11 @@ def rights_of(source: SourceRecord) -> SourceRights:
 def caller_of(principal: Principal) -> str:
     """Issuer and subject: whose operation, build or idempotency key it is. Distinct for distinct pairs."""
     return json.dumps([principal.issuer, principal.subject])
+
+
+def known_as(given: str) -> str:
+    """An id of a source or document as the catalog has it: NFC, so that its caller's own spelling finds it again."""
+    return unicodedata.normalize("NFC", given) if len(given) <= _LONGEST_SPELLING else given
 
 
 def page_size(asked: int) -> int:

@@ -26,7 +26,7 @@ from gateway.call import Call
 from gateway.decode import access_of, interval_of, micros_of
 from gateway.encode import document_message, operation_message, revision_message
 from gateway.registration import Service
-from gateway.serving import Serving, build_for, caller_of, may_grant, page_size, source_for, view_of
+from gateway.serving import Serving, build_for, caller_of, known_as, may_grant, page_size, source_for, view_of
 from gateway.upload import Messages, Upload, first_of, receive
 from policy.audit import ReleasedItem
 from policy.engine import Permission
@@ -97,7 +97,7 @@ class _Writes:
                 tx,
                 source.tenant_id,
                 source.source_id,
-                request.document_id,
+                known_as(request.document_id),
                 access,
                 request.etag,
                 caller_of(call.principal),
@@ -115,7 +115,12 @@ class _Writes:
 
         def command(tx: sa.Connection) -> bytes:
             operation_id = delete_document(
-                tx, source.tenant_id, source.source_id, request.document_id, request.etag, caller_of(call.principal)
+                tx,
+                source.tenant_id,
+                source.source_id,
+                known_as(request.document_id),
+                request.etag,
+                caller_of(call.principal),
             )
             operation = operation_message(read_operation(tx, operation_id), self._serving.tokens)
             return _raw(document_pb2.DeleteDocumentResponse(operation=operation))
@@ -132,7 +137,7 @@ class _Writes:
             return
         current = self._serving.database.read(
             "SELECT access FROM documents WHERE tenant_id = ? AND source_id = ? AND document_id = ?",
-            (source.tenant_id, source.source_id, document_id),
+            (source.tenant_id, source.source_id, known_as(document_id)),
         )
         if not current or current[0][0] != access.digest:
             raise NotAllowed("another access than the template")
@@ -157,10 +162,10 @@ class _Reads:
 
     async def get(self, request: document_pb2.GetDocumentRequest, call: Call) -> bytes:
         view = await view_of(self._serving, call, "GetDocument")
-        document = view.opened.document(request.source_id, request.document_id)
+        document = view.opened.document(known_as(request.source_id), known_as(request.document_id))
         if document is None:
             raise NotFound(f"document {request.document_id}")
-        grants = await may_grant(self._serving, call, request.source_id)
+        grants = await may_grant(self._serving, call, known_as(request.source_id))
 
         def render(shown: list[DocumentRecord]) -> bytes:
             if not shown:
@@ -178,7 +183,7 @@ class _Reads:
         if place is not None and place[1] != view.decision.fingerprint:
             raise InvalidValue("page_token", "belongs to an answer under other rights")
         after = ("", "") if place is None else (str(place[2]), str(place[3]))
-        found = await view.opened.documents(request.source_id, after, size + 1, call.budget)
+        found = await view.opened.documents(known_as(request.source_id), after, size + 1, call.budget)
         token = ""
         if len(found) > size:
             last = found[size - 1].revision.subject
@@ -200,7 +205,7 @@ class _Reads:
         view = await view_of(self._serving, call, "ListRevisions")
         below = "" if place is None else str(place[0])
         found = await view.opened.document_revisions(
-            request.source_id, request.document_id, below, size + 1, call.budget
+            known_as(request.source_id), known_as(request.document_id), below, size + 1, call.budget
         )
         if not found and place is None:
             raise NotFound(f"document {request.document_id}")

@@ -9,13 +9,12 @@ from core.errors import InvalidValue
 from core.ids import SourceId, clean_text
 from core.keys import digest
 from corpus.catalog.idempotency import Request, once
-from corpus.catalog.sources import SourceRecord, create_source, find_source, list_sources
-from corpus.errors import NotFound
+from corpus.catalog.sources import SourceRecord, create_source, list_sources
 from gateway.call import Call
 from gateway.decode import access_of
 from gateway.encode import source_message
 from gateway.registration import Service
-from gateway.serving import Serving, caller_of, page_size, permission_for, require, rights_of
+from gateway.serving import Serving, caller_of, page_size, permission_for, require, rights_of, source_for
 
 _DESCRIPTOR = source_pb2.DESCRIPTOR.services_by_name["SourceService"]
 MAX_RIGHTS = 1_000
@@ -49,9 +48,7 @@ class _Sources:
         )
 
     async def get(self, request: source_pb2.GetSourceRequest, call: Call) -> source_pb2.GetSourceResponse:
-        source = find_source(self._serving.database, call.principal.tenant_id, request.source_id)
-        if source is None or not await self._shows(source, call):
-            raise NotFound(f"source {request.source_id}")
+        source, _ = await source_for(self._serving, call, "GetSource", request.source_id)
         return source_pb2.GetSourceResponse(source=source_message(source))
 
     async def list_(self, request: source_pb2.ListSourcesRequest, call: Call) -> source_pb2.ListSourcesResponse:

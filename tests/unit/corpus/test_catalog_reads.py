@@ -30,7 +30,7 @@ def test_a_read_does_not_share_the_snapshot_of_a_slow_one(database: Database) ->
     slow.start()
     while slow.is_alive():
         database.write_now(lambda tx: step_epoch(tx, tenant_id))
-        (committed,) = database.write_now(lambda tx: tx.exec_driver_sql("SELECT epoch FROM tenants").fetchone() or ())
+        committed = database.write_now(lambda tx: tx.exec_driver_sql("SELECT epoch FROM tenants").scalar())
         assert database.read("SELECT epoch FROM tenants")[0][0] == committed
     slow.join()
 
