@@ -5,23 +5,29 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from core.errors import InvalidValue
 from core.ids import TenantId
 from corpus.catalog.database import now_us
 from corpus.catalog.schema import idempotency
 from corpus.errors import IdempotencyConflict
 
 KEPT_S = 86_400
+MAX_KEY_LENGTH = 256
 
 
 @dataclass(frozen=True)
 class Request:
-    """Who asks what under which key; without a key nothing is kept."""
+    """Who asks what under which key; without a key nothing is kept. InvalidValue for a key that is too long."""
 
     tenant_id: TenantId
     caller: str
     rpc: str
     key: str
     request_digest: str
+
+    def __post_init__(self) -> None:
+        if len(self.key) > MAX_KEY_LENGTH:  # it is kept for a day
+            raise InvalidValue("idempotency_key", f"must not be longer than {MAX_KEY_LENGTH} characters")
 
 
 def once(tx: sa.Connection, request: Request, command: Callable[[sa.Connection], bytes]) -> bytes:
