@@ -1,6 +1,7 @@
 """Opaque authenticated tokens for clients: numbers of snapshots and places in lists would count hidden activity.
 
-Deterministic (AES-SIV): equal snapshots have equal tokens. Bound to tenant and catalog incarnation.
+Deterministic (AES-SIV): equal snapshots have equal tokens. Bound to tenant and catalog incarnation. Of one length for
+all numbers: the cipher hides digits, not how many there are.
 """
 
 import base64
@@ -13,6 +14,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from core.errors import InvalidValue
 from core.ids import Incarnation, Seq, TenantId
 from corpus.errors import SnapshotUnavailable
+
+_DIGITS = 16  # of a sequence number at most
 
 
 class OpaqueTokens:
@@ -34,7 +37,10 @@ class OpaqueTokens:
         return int(opened[0])
 
     def page(self, tenant_id: TenantId, bound_to: str, place: list[Any]) -> str:
-        """The token of the next page; `bound_to` is the digest of the request and of what its caller may see."""
+        """The token of the next page; `bound_to` is the digest of the request and of what its caller may see.
+
+        Integers of `place` come back as text.
+        """
         return self._seal(f"page:{bound_to}", tenant_id, place)
 
     def place(self, tenant_id: TenantId, bound_to: str, token: str) -> list[Any] | None:
@@ -47,7 +53,8 @@ class OpaqueTokens:
         return opened
 
     def _seal(self, purpose: str, tenant_id: TenantId, values: list[Any]) -> str:
-        sealed = self._cipher.encrypt(json.dumps(values).encode(), self._context(purpose, tenant_id))
+        even = [f"{value:0{_DIGITS}d}" if isinstance(value, int) else value for value in values]
+        sealed = self._cipher.encrypt(json.dumps(even).encode(), self._context(purpose, tenant_id))
         return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
     def _open(self, purpose: str, tenant_id: TenantId, token: str) -> list[Any] | None:
