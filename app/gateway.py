@@ -67,13 +67,18 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         authenticator = await authenticator_of(settings, serving.database, stack)
         server = GatewayServer(services, authenticator, _listener(settings), _limits(settings), _deadlines(settings))
         await server.start()
-        watch = asyncio.create_task(_watch(server, services, serving.database, liveness), name="health")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        watch = asyncio.create_task(_watch(server, services, serving, liveness), name="health")
         try:
-            await stop.wait()
+            # A watch that broke would leave health at what it last said, so it ends the process.
+            await asyncio.wait([stopped, watch], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            watch.cancel()
-            await asyncio.wait([watch])
+            for task in (stopped, watch):
+                task.cancel()
+            await asyncio.wait([stopped, watch])
             await server.stop(settings.gateway.stop_grace_s)
+        if not watch.cancelled():
+            watch.result()
 
 
 async def serving_of(settings: Settings, liveness: PolicyLiveness, stack: AsyncExitStack) -> Serving:
@@ -159,15 +164,15 @@ async def _trusted(issuer: IssuerSettings, stack: AsyncExitStack) -> TrustedIssu
     return TrustedIssuer(issuer.issuer, issuer.audience, frozenset(issuer.tenants), frozenset(issuer.roles), keys)
 
 
-async def _watch(server: GatewayServer, services: list[Service], database: Database, liveness: PolicyLiveness) -> None:
-    """Services serve while policy answers and the catalog can be read."""
+async def _watch(server: GatewayServer, services: list[Service], serving: Serving, liveness: PolicyLiveness) -> None:
+    """Services serve while policy answers, the catalog can be read and releases can be recorded."""
     while True:
         try:
-            readable = bool(database.read("SELECT 1 FROM tenants LIMIT 1"))
+            readable = bool(serving.database.read("SELECT 1 FROM tenants LIMIT 1"))
         except CatalogUnavailable:
             readable = False
         for service in services:
-            server.set_serving(service.name, readable and not liveness.away)
+            server.set_serving(service.name, readable and serving.gate.records and not liveness.away)
         await asyncio.sleep(0.1 if liveness.away else WATCH_EVERY_S)
 
 

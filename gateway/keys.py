@@ -92,13 +92,16 @@ def parse_key_set(raw: bytes) -> dict[str, VerificationKey]:
         raise KeySetFault(f"larger than {MAX_KEY_SET_BYTES} bytes")
     try:
         entries = json.loads(raw)["keys"]
-    except (ValueError, KeyError, TypeError) as exc:
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise KeySetFault("not a JSON object with keys") from exc
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
         raise KeySetFault(f"keys must be a list of at most {MAX_KEYS}")
     keys: dict[str, VerificationKey] = {}
     for entry in entries:
-        key = _parse_key(entry)
+        try:
+            key = _parse_key(entry)
+        except TypeError as exc:  # a list where a text should be; it must not end the task that fetches
+            raise KeySetFault("a key has parts of other types") from exc
         if key is not None:
             if key.kid in keys:
                 raise KeySetFault("two keys share a kid")

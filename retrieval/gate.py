@@ -59,6 +59,11 @@ class Gate:
         self._wall_clock = wall_clock
         self._leeway_s = leeway_s
 
+    @property
+    def records(self) -> bool:
+        """Whether releases can be recorded; else none is made until the process starts anew."""
+        return not self._audit.broken
+
     async def release(
         self,
         view: View,

@@ -217,3 +217,25 @@ def test_keys_are_not_fetched_from_where_they_could_be_changed(url: str) -> None
 @pytest.mark.parametrize("url", ["https://idp.example/jwks", "http://127.0.0.1:8080/jwks", "http://[::1]/jwks"])
 def test_safe_key_urls(url: str) -> None:
     assert checked_key_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"keys": ' + b"[" * 100_000,
+        b'{"keys": [{"kty": ["RSA"], "kid": "k"}]}',
+        b'{"keys": [{"kty": "OKP", "crv": ["Ed25519"], "kid": "k"}]}',
+        b'{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": 7}]}',
+        b'{"keys": [{"kty": "RSA", "kid": "k", "n": ["AQAB"], "e": {}}]}',
+    ],
+)
+async def test_a_key_set_of_any_shape_does_not_end_the_fetching(raw: bytes) -> None:
+    with pytest.raises(KeySetFault):
+        parse_key_set(raw)
+
+    async def fetch() -> bytes:
+        return raw
+
+    keys = UrlKeys(fetch, BOUNDS, Clock())
+    await keys.refresh()
+    assert keys.find("k") is None
