@@ -69,10 +69,11 @@ async def run(settings: Settings, stop: asyncio.Event, encoder: Encoder | None =
         await store.ensure_collection(Budget.of_seconds(COLLECTION_BUDGET_S))
         parsers = ParserPool(terms.parser_processes, terms.parse_timeout_s)
         stack.push_async_callback(parsers.close)
-        embedding: Encoder = encoder or await asyncio.to_thread(MiniLmEncoder, terms.encoder_threads)
+        if encoder is None:
+            encoder = await asyncio.to_thread(MiniLmEncoder, terms.encoder_threads)
         limits = ParseLimits(max_bytes=settings.limits.max_document_bytes)
         stager = stack.enter_context(
-            Stager(database, blobs, parsers, embedding, representation.representation_id, limits)
+            Stager(database, blobs, parsers, encoder, representation.representation_id, limits)
         )
         contents = Contents(database, blobs, Analyser(), representation.representation_id)
         projection = Projection(database, store, contents, _store_terms(terms))
