@@ -108,6 +108,13 @@ class Blobs:
         except (OSError, InvalidTag, ValueError) as exc:  # ValueError: shorter than a nonce
             raise RecordDamaged("a blob is missing or altered") from exc
 
+    def size(self, tenant_id: TenantId, name: str) -> int:
+        """Bytes on the disk; 0 when it is missing, which `read` will say."""
+        try:
+            return self._path(tenant_id, name).stat().st_size
+        except OSError:
+            return 0
+
     def _is_whole(self, tenant_id: TenantId, document: tuple[str, str], name: str) -> bool:
         try:
             self.read(tenant_id, document, name)

@@ -26,6 +26,7 @@ from policy.evaluator import permits
 from policy.filter import Filter, attributes_in
 
 LISTED_AT_ONCE = 200  # documents or revisions, a few milliseconds: between two runs other calls have the event loop
+LONG_BYTES = 1 << 20  # of text: about 6 ms to decrypt, hash and decode
 OVERLAY_LIMIT = 2_000  # documents; past it the gate and refill do the work
 
 # CROSS JOIN keeps SQLite from starting at all of the tenant's documents, which a release, with its 30 ms, can't afford;
@@ -196,6 +197,13 @@ class OpenCorpus:
             below = rows[-1][1]
             await _breath(budget)
         return found[:limit]
+
+    def are_long(self, revisions: Iterable[RevisionRecord]) -> bool:
+        """Whether reading their texts takes so long that it belongs on a thread: `text` may be called on any."""
+        left = LONG_BYTES
+        for blob in {revision.canonical_blob for revision in revisions}:
+            left -= self._blobs.size(self.pin.tenant_id, blob)
+        return left < 0
 
     def text(self, revision: RevisionRecord) -> str:
         """The revision's canonical text; RecordDamaged unless it has the hash that the catalog has (I6)."""

@@ -72,7 +72,10 @@ class Searcher:
                 for id_ in [record.fragment.fragment_id]
             )
         with view.stages.timed(Stage.PACK):
-            packed = self._packed(view, plan, ranked)
+            if view.opened.are_long(item.record.revision for item in ranked):
+                packed = await asyncio.to_thread(self._packed, view, plan, ranked)  # others need the event loop
+            else:
+                packed = self._packed(view, plan, ranked)
             cosines = _cosines(ranked, {item.record.revision.revision_key for item in packed.items})
             packet = self._packet(plan, packed, cosines.values(), view.stages.degradations)
         return SearchResult(packet, found, cosines)

@@ -1,5 +1,6 @@
 """EvidenceService: search, answer, citations."""
 
+import asyncio
 from collections.abc import Iterable
 
 from muniment.v1 import evidence_pb2
@@ -95,7 +96,8 @@ class _Evidence:
         revision = view.opened.revision(reference.revision_id)
         if revision is None:
             raise NotFound("citation")
-        text = view.opened.text(revision)
+        long = view.opened.are_long([revision])
+        text = await asyncio.to_thread(view.opened.text, revision) if long else view.opened.text(revision)
         if any(span.end > len(text) for span, _ in reference.passages):
             raise NotFound("citation")
         message = evidence_base(request.evidence_id, revision)

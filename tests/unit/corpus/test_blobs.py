@@ -70,3 +70,9 @@ def test_a_key_is_found_while_another_is_being_made(keys: KeyStore) -> None:
         reader.start()
         reader.join(5)
     assert found == [key]
+
+
+def test_a_size_tells_long_from_short_and_nothing_of_what_is_missing(tmp_path: Path, keys: KeyStore) -> None:
+    blobs = Blobs(tmp_path / "blobs", keys)
+    assert 5_000 <= blobs.size(TENANT, write(blobs, b"x" * 5_000)) < 5_100
+    assert blobs.size(TENANT, "0" * 64) == 0
