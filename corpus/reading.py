@@ -132,7 +132,7 @@ class OpenCorpus:
         revisions: dict[int, RevisionRecord] = {}
         found: dict[FragmentId, FragmentRecord] = {}
         for row in rows:
-            revision = revisions.setdefault(row[7], self._record(row[7:]))
+            revision = revisions.get(row[7]) or revisions.setdefault(row[7], self._record(row[7:]))
             found[FragmentId(row[0])] = FragmentRecord(fragment_of(*row[:7]), revision)
         return [found[fragment_id] for fragment_id in fragment_ids if fragment_id in found]
 

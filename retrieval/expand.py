@@ -4,7 +4,7 @@ Neighbouring fragments of one section become one item at the better rank, a tabl
 put before the body where the body lacks it, and the body may widen to its section. Nothing crosses a revision.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.document import NodeKind, Span
@@ -60,7 +60,16 @@ class Draft:
 def expand(
     ranked: Sequence[Ranked], limits: ExpansionLimits = DEFAULT_LIMITS, pages_of: PagesOf | None = None
 ) -> tuple[Draft, ...]:
+    """All of `drafts`."""
+    return tuple(drafts(ranked, limits, pages_of))
+
+
+def drafts(
+    ranked: Sequence[Ranked], limits: ExpansionLimits = DEFAULT_LIMITS, pages_of: PagesOf | None = None
+) -> Iterator[Draft]:
     """Drafts in order of their best member; `ranked` goes from best to worst and is deduplicated.
+
+    Each is made when it is asked for: packing takes a quarter of them.
 
     `pages_of` gives a span's first and last page. Without it a fragment that has pages does not widen, and its header
     has none: a missing page number is better than a wrong one.
@@ -68,7 +77,7 @@ def expand(
     runs: list[list[Ranked]] = []
     for item in ranked:
         _join(runs, item, limits.merged)
-    return tuple(_draft(run, limits, pages_of) for run in runs)
+    return (_draft(run, limits, pages_of) for run in runs)
 
 
 def _join(runs: list[list[Ranked]], item: Ranked, limit: int) -> None:

@@ -4,7 +4,7 @@ Two passes. First the fragments themselves, by rank: as much evidence as fits. T
 their sections with what is left, so that context for one item never displaces another item.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from core.document import Span
@@ -36,7 +36,7 @@ class _Chosen:
 
 
 def pack(
-    drafts: Sequence[Draft],
+    drafts: Iterable[Draft],
     text_of: TextOf,
     counter: Tokenizer,
     *,

@@ -17,7 +17,7 @@ from corpus.store import StoredHit, StoreError
 from retrieval import sufficiency
 from retrieval.dedupe import deduplicate
 from retrieval.errors import ChannelsUnavailable
-from retrieval.expand import expand
+from retrieval.expand import drafts
 from retrieval.fusion import candidates_of, z_fusion
 from retrieval.pack import Packed, pack, without
 from retrieval.plan import Ask, QueryPlan, plan, terms_of
@@ -105,7 +105,7 @@ class Searcher:
             return texts[revision.revision_key]
 
         counter = tokenizer(plan.profile.tokenizer)
-        return pack(expand(ranked), text_of, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
+        return pack(drafts(ranked), text_of, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
 
     def _packet(
         self, plan: QueryPlan, packed: Packed, cosines: Iterable[float], degradations: tuple[Degradation, ...]
@@ -127,7 +127,7 @@ class Searcher:
             with view.stages.timed(Stage.CHANNELS):
                 legs = await ask.all(excluded, depth)
             proposed = {hit.fragment_id for hits in legs.values() for hit in hits}
-            allowed = view.opened.judge(proposed, plan.scope)
+            allowed = proposed & ask.allowed
             rejected = proposed - allowed
             exhausted = all(len(hits) < depth for hits in legs.values()) or depth >= DEEPEST
             if not rejected or len(allowed) >= plan.k or exhausted:
@@ -143,19 +143,24 @@ class Searcher:
 
 
 class _Channels:
-    """The channels of one search; the query is embedded once, however often they are asked."""
+    """The channels of one search; the query is embedded once, however often they are asked.
+
+    `allowed` are the hits that the record permits. Each channel's are looked at as soon as they are there: while the
+    store still works on the other channel, that costs the caller nothing.
+    """
 
     def __init__(self, encoder: AsyncQueryEncoder, view: View, plan: QueryPlan) -> None:
         self._encoder = encoder
         self._view = view
         self._plan = plan
         self._vector: npt.NDArray[np.float32] | None = None
+        self._judged: set[FragmentId] = set()
+        self.allowed: set[FragmentId] = set()
 
     async def all(self, excluded: frozenset[FragmentId], depth: int) -> dict[Channel, list[StoredHit]]:
         """Side by side; one that fails or is late is left out and said. ChannelsUnavailable when none is left."""
-        calls = {Channel.LEXICAL: self._lexical, Channel.DENSE: self._dense}
         asked = self._plan.channels
-        answers = await asyncio.gather(*(calls[c](excluded, depth) for c in asked), return_exceptions=True)
+        answers = await asyncio.gather(*(self._one(c, excluded, depth) for c in asked), return_exceptions=True)
         legs: dict[Channel, list[StoredHit]] = {}
         for channel, answer in zip(asked, answers, strict=True):
             if isinstance(answer, EncoderError):
@@ -170,6 +175,14 @@ class _Channels:
             causes = [answer for answer in answers if isinstance(answer, BaseException)]
             raise ChannelsUnavailable("no channel answered") from causes[0]
         return legs
+
+    async def _one(self, channel: Channel, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
+        ask = self._lexical if channel is Channel.LEXICAL else self._dense
+        hits = await ask(excluded, depth)
+        fresh = {hit.fragment_id for hit in hits} - self._judged
+        self._judged |= fresh
+        self.allowed |= self._view.opened.judge(fresh, self._plan.scope)
+        return hits
 
     async def _lexical(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
         plan, budget = self._plan, _limited(self._view.budget, Stage.CHANNELS)
