@@ -13,6 +13,7 @@ from evaluation.progress import bar
 
 CONCURRENT_PUTS = 16
 POLL_S = 2.0
+PAGE = 100
 
 _UNDER_WAY = (operation_pb2.OPERATION_STATE_PENDING, operation_pb2.OPERATION_STATE_RUNNING)
 
@@ -45,11 +46,15 @@ async def put_all(client: AsyncClient, source_id: str, texts: Iterable[Text], ac
         with suppress(FailedPrecondition):  # published already
             await client.abandon_build(build.build_id)
         raise
-    there = {document.document_id async for document in client.list_documents(source_id, page_size=500)}
+    there = await patiently(_served, client, source_id)
     missing = [each.document_id for each in documents if each.document_id not in there]
     if missing:
         raise NotServed(f"{len(missing)} of {len(documents)}: {', '.join(missing[:5])}")
     return len(puts)
+
+
+async def _served(client: AsyncClient, source_id: str) -> set[str]:
+    return {document.document_id async for document in client.list_documents(source_id, page_size=PAGE)}
 
 
 async def _put_each(
