@@ -93,9 +93,9 @@ class Projection:
         missing = {copy for object_id, copy in self._wanted(work).items() if object_id not in held}
         ordered = sorted(missing, key=lambda copy: (copy.revision_key, copy.from_seq))
         for start in range(0, len(ordered), INSERT_REVISIONS):
-            await before_write()
             batch = ordered[start : start + INSERT_REVISIONS]
             objects = await asyncio.to_thread(self._objects, batch)
+            await before_write()  # only now: making the objects may outlast a lease
             await self._written(
                 self._store.insert(work.tenant_id, [o for o in objects if o.object_id not in held], self._budget())
             )

@@ -8,7 +8,6 @@ import pytest
 
 from tests.protocol.harness import World, a_world, template_catalog
 
-
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a fresh folder of our own is made in it
 
 

@@ -1,4 +1,4 @@
-"""What the protocol tests put in place of engines: a policy on the real filter algebra, an encoder, a faulty network."""
+"""What the protocol tests put in place of engines: a policy on the filter algebra, an encoder, a faulty network."""
 
 import hashlib
 from collections.abc import Callable, Sequence

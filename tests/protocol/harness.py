@@ -1,5 +1,6 @@
-"""A world in which every actor of the protocol moves by hand: the real catalog, blobs, projection, publisher, search and
-gate over a store in memory. Commands are synchronous, so that a hook may run them in the middle of anything.
+"""A world in which every actor of the protocol moves by hand: real catalog, blobs, projection, publisher, search, gate.
+
+The store is in memory. Commands are synchronous, so that a hook may run them in the middle of anything.
 """
 
 import copy
@@ -20,7 +21,7 @@ from core.access import Access
 from core.attributes import TrustTier
 from core.budget import Budget
 from core.document import Fragment, Node, NodeKind, ParsedDocument, ParseState, Span
-from core.ids import OPEN_SEQ, DocumentId, FragmentId, OperationId, RevisionId, Seq, SourceId, TenantId, new_id
+from core.ids import DocumentId, FragmentId, OperationId, RevisionId, Seq, SourceId, TenantId, new_id
 from core.stages import StageLog
 from corpus.acknowledge import ACKNOWLEDGE_AFTER_S
 from corpus.analyser import Analyser
@@ -223,9 +224,7 @@ class World:
         )[1]
 
     def delete(self, document: str) -> OperationId:
-        return self.database.write_now(
-            lambda tx: delete_document(tx, self.tenant_id, SOURCE, document, "", "tester")
-        )
+        return self.database.write_now(lambda tx: delete_document(tx, self.tenant_id, SOURCE, document, "", "tester"))
 
     def retract(self, put: Put) -> OperationId:
         return self.database.write_now(lambda tx: retract_revision(tx, self.tenant_id, put.revision_id, "tester"))
@@ -313,9 +312,8 @@ class World:
         return int(self._one("SELECT active_seq FROM tenants WHERE tenant_id = ?", self.tenant_id)[0])
 
     def number(self, document: str) -> int:
-        return int(
-            self._one("SELECT number FROM documents WHERE tenant_id = ? AND document_id = ?", self.tenant_id, document)[0]
-        )
+        sql = "SELECT number FROM documents WHERE tenant_id = ? AND document_id = ?"
+        return int(self._one(sql, self.tenant_id, document)[0])
 
     def state(self, put: Put) -> str:
         return str(self._one("SELECT state FROM revisions WHERE revision_id = ?", put.revision_id)[0])
@@ -385,9 +383,7 @@ class World:
 
     def _staged(self, revision_id: RevisionId, text: str) -> Staged:
         span = Span(0, len(text))
-        document = ParsedDocument(
-            ParseState.READY, text, (Node(NodeKind.PARAGRAPH, span),), None, "en", "protocol-1"
-        )
+        document = ParsedDocument(ParseState.READY, text, (Node(NodeKind.PARAGRAPH, span),), None, "en", "protocol-1")
         fragment = Fragment(
             fragment_id=FragmentId(str(uuid.uuid5(NAMESPACE, revision_id))), ordinal=0, span=span,
             text_hash=hashlib.sha256(text.encode()).hexdigest(), section_path=(), parent=span, kind=NodeKind.PARAGRAPH,
@@ -454,5 +450,3 @@ async def kill_after(steps: Steps, count: int) -> list[Step]:
 def ids(puts: Iterable[Put]) -> set[RevisionId]:
     """The revisions of the puts."""
     return {put.revision_id for put in puts}
-
-

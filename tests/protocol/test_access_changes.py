@@ -14,9 +14,8 @@ async def test_set_access_during_a_build_of_the_same_document(world: World, coun
     """It closes the old revision at once and the new one when that is published; what p may see is never missing."""
     old = await _published(world, "pq")
     new = world.put("D", "pq")
-    publisher, done = world.publishing(), []
-    for _ in range(count):
-        done.append(await anext(publisher))
+    publisher = world.publishing()
+    done = [await anext(publisher) for _ in range(count)]
     world.set_access("D", "p")
     if settled:
         await world.settle()
@@ -131,6 +130,24 @@ async def test_a_revision_opened_wider_later_does_not_open_its_predecessor(world
     world.put("E", "p")
     await world.publish()
     assert await world.read("q") == set()
+    world.assert_quiet()
+
+
+async def test_what_a_change_closed_without_naming_it_stays_closed_when_another_opens_the_named_one(
+    world: World,
+) -> None:
+    old = await _published(world, "pq")
+    new = world.put("D", "pq")
+    await world.publish()
+    world.set_access("D", "p")
+    world.set_access("D", "pq")
+    await world.settle()
+    assert await world.read("q") == ids([new])
+    assert await world.read("q", Consistency(exact=1)) == set()
+    assert not await world.resolve("q", old)
+    world.rollback(1)
+    assert await world.read("q") == set()
+    assert await world.read("p") == ids([old])
     world.assert_quiet()
 
 

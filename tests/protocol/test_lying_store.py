@@ -115,5 +115,5 @@ def _held(world: World, put: Put) -> StoredFragment:
 
 
 def _fragment(world: World, put: Put) -> FragmentId:
-    sql = "SELECT fragment_id FROM fragments f JOIN revisions r ON r.revision_key = f.revision_key WHERE revision_id = ?"
+    sql = "SELECT fragment_id FROM fragments JOIN revisions USING (revision_key) WHERE revision_id = ?"
     return FragmentId(world.database.read(sql, (put.revision_id,))[0][0])

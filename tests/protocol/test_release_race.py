@@ -35,7 +35,7 @@ async def test_a_denial_that_is_acknowledged_while_the_clearing_read_returns_is_
     """The read began before the commit and its answer comes when the denial has been acknowledged."""
     put = await _found(world)
     request = await (await world.pin()).search()
-    at_clearing(world, 2, lambda: (denial(world, put), world.wait_for_acknowledgement()))
+    at_clearing(world, 2, lambda: _acknowledged(world, denial, put))
     assert await request.release() == set()
 
 
@@ -148,7 +148,7 @@ async def test_an_old_citation_is_cleared_like_everything_else(
     world: World, denial: Callable[[World, Put], object]
 ) -> None:
     put = await _found(world)
-    at_clearing(world, 2, lambda: (denial(world, put), world.wait_for_acknowledgement()))
+    at_clearing(world, 2, lambda: _acknowledged(world, denial, put))
     assert not await world.resolve("q", put)
 
 
@@ -183,6 +183,11 @@ def at_clearing(world: World, number: int, act: Callable[[], object]) -> None:
             act()
 
     world.database.cleared = hook
+
+
+def _acknowledged(world: World, denial: Callable[[World, Put], object], put: Put) -> None:
+    denial(world, put)
+    world.wait_for_acknowledgement()
 
 
 def _while_judged(world: World, act: Callable[[], object]) -> None:
