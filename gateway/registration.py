@@ -1,7 +1,9 @@
 """From functions to grpc handlers, by descriptor: the only way in, so no RPC can be served without the layers."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -12,6 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from gateway.call import Call, Reply, StreamCall, encoded
 from gateway.errors import MalformedRequest, Unauthenticated
 from gateway.interceptors import Context, Exchange, Layer, compose
+
+NOTICED_WITHIN_S = 1.0  # that a client is gone
 
 # (request, call) -> Reply; the request is an async iterator where the client streams. Where the server streams, the
 # call is a StreamCall, the handler writes to it and returns None. The adapter knows messages by descriptor only.
@@ -93,9 +97,18 @@ def _call(exchange: Exchange) -> Call:
 
 def _stream_call(exchange: Exchange, max_reply_bytes: int) -> StreamCall:
     call = _call(exchange)
-    return StreamCall(
-        call.principal, call.budget, call.request_id, call.stages, exchange.context.write, max_reply_bytes
-    )
+    send = partial(_send, exchange.context)
+    return StreamCall(call.principal, call.budget, call.request_id, call.stages, send, max_reply_bytes)
+
+
+async def _send(context: Context, raw: bytes) -> None:
+    try:
+        await context.write(raw)
+    except grpc.aio.InternalError:
+        # The client went away during the write. grpc cancels this task for it, a moment later (tried), and that is
+        # how the call is to end: as the client's doing, not as a fault of ours.
+        await asyncio.sleep(NOTICED_WITHIN_S)
+        raise
 
 
 def _decoded(message_class: type[Message], raw: bytes) -> Message:
