@@ -131,7 +131,8 @@ class FaultyStore(MemoryStore):
             raise StoreLate
         if op in self.late:
             self.late.remove(op)
-            self.in_flight.append((op, args))
+            if op in ("insert", "delete"):
+                self.in_flight.append((op, args))
             raise StoreLate
 
     def deliver(self) -> None:
