@@ -1,6 +1,6 @@
 """I8: what is hidden from a caller answers as what was never there does: status, details, text, counts, pages."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 import grpc
@@ -226,8 +226,17 @@ def comparable(outcome: Outcome) -> Outcome:
             packet.packet_id = packet.request_id = packet.receipt.decision_id = ""
             packet.receipt.ClearField("decided_at")
             packet.ClearField("valid_at")
+            without_times(packet.diagnostics.stages)
+        if answer.DESCRIPTOR.name == "AnswerResponse":
+            without_times(answer.summary.stages if answer.HasField("summary") else ())
         plain.append(answer.SerializeToString(deterministic=True))
     return Outcome(outcome.code, outcome.reason, outcome.text, outcome.details, outcome.trailers, tuple(plain))
+
+
+def without_times(stages: Iterable[evidence_pb2.StageReport]) -> None:
+    """That a stage ran at all is told to evaluators and must not differ; how long it took always does."""
+    for stage in stages:
+        stage.ClearField("elapsed_ms")
 
 
 READS = frozenset({grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT})
