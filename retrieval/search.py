@@ -26,6 +26,9 @@ from retrieval.types import Candidate, Channel, Packet, Ranked, TokenLedger, Ver
 from retrieval.view import View
 
 EXCLUDED_LIMIT = 2_000  # ids that a refill names to the store; past it the channels are asked for more instead
+# An honest store needs 45 at most: each refill but the last few names half of `depth` or more of EXCLUDED_LIMIT ids.
+# One that answers what was excluded would be asked until the call's deadline.
+MAX_REFILLS = 64
 DEEPEST = 8_000  # hits of one channel: below the store's own bound of 10,000
 RECORDS_PER_ITEM = 4  # fragments that are read from the record for each item wanted
 
@@ -130,6 +133,9 @@ class Searcher:
             allowed = proposed & ask.allowed
             rejected = proposed - allowed
             exhausted = all(len(hits) < depth for hits in legs.values()) or depth >= DEEPEST
+            if rejected and refills == MAX_REFILLS:
+                view.stages.degrade(Stage.CHANNELS, Degradation.CHANNEL_MISSING)
+                exhausted = True
             if not rejected or len(allowed) >= plan.k or exhausted:
                 kept = {
                     c: [(h.fragment_id, h.score) for h in hits if h.fragment_id in allowed] for c, hits in legs.items()
