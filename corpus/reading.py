@@ -177,7 +177,7 @@ class OpenCorpus:
             if len(rows) < LISTED_AT_ONCE:
                 break
             after = (rows[-1][4], rows[-1][5])
-            await _breath(budget)
+            await breath(budget)
         return found[:limit]
 
     async def document_revisions(
@@ -195,7 +195,7 @@ class OpenCorpus:
             if len(rows) < LISTED_AT_ONCE:
                 break
             below = rows[-1][1]
-            await _breath(budget)
+            await breath(budget)
         return found[:limit]
 
     def are_long(self, revisions: Iterable[RevisionRecord]) -> bool:
@@ -330,7 +330,7 @@ class OpenCorpus:
         return tuple(_access(self._database, digest) for digest in _digests(binding))
 
 
-async def _breath(budget: Budget) -> None:
+async def breath(budget: Budget) -> None:
     """Who may see one of a million documents must not hold up everybody; BudgetExhausted when the call is over."""
     if budget.left_s() <= 0:
         raise BudgetExhausted

@@ -13,6 +13,7 @@ from time import monotonic, time
 from core.budget import Budget
 from core.stages import Stage, limit_ms
 from corpus.acknowledge import SEND_BOUND_S
+from corpus.errors import CatalogUnavailable
 from corpus.reading import Clearing
 from policy.audit import AuditLog, ReleasedItem
 from policy.engine import PolicyEngine
@@ -37,6 +38,7 @@ class _Outcome(StrEnum):
     CLEARED = "cleared"
     MOVED = "moved"  # judge again
     LATE = "late"
+    UNREADABLE = "unreadable"
 
 
 Render = Callable[[frozenset[int]], Ready]  # the revision keys that may be released -> what to send of them
@@ -91,7 +93,11 @@ class Gate:
                 ready = render(allowed)
                 decision_id = view.release_id()
                 await self._audit.intended(decision_id, view.principal, rpc, ready.items, _revisions(view, before))
-                outcome = self._last_read(view, before, allowed, live=live)
+                try:
+                    outcome = self._last_read(view, before, allowed, live=live)
+                except CatalogUnavailable:
+                    await self._audit.withheld(decision_id, _Outcome.UNREADABLE)
+                    raise
                 if outcome is _Outcome.CLEARED:
                     return ready.message
                 await self._audit.withheld(decision_id, outcome)

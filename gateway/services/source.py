@@ -10,6 +10,7 @@ from core.ids import SourceId, clean_text
 from core.keys import digest
 from corpus.catalog.idempotency import Request, once
 from corpus.catalog.sources import SourceRecord, create_source, list_sources
+from corpus.reading import LISTED_AT_ONCE, breath
 from gateway.call import Call
 from gateway.decode import access_of
 from gateway.encode import source_message
@@ -58,11 +59,12 @@ class _Sources:
         place = self._serving.tokens.place(tenant_id, bound_to, request.page_token)
         after, found = ("" if place is None else str(place[0])), list[SourceRecord]()
         while len(found) <= size:
-            batch = list_sources(self._serving.database, tenant_id, after, size)
+            batch = list_sources(self._serving.database, tenant_id, after, LISTED_AT_ONCE)
             found += [source for source in batch if await self._shows(source, call)]
-            if len(batch) < size:
+            if len(batch) < LISTED_AT_ONCE:
                 break
             after = batch[-1].source_id
+            await breath(call.budget)
         page = found[:size]
         token = self._serving.tokens.page(tenant_id, bound_to, [page[-1].source_id]) if len(found) > size else ""
         return source_pb2.ListSourcesResponse(sources=map(source_message, page), next_page_token=token)
