@@ -4,7 +4,7 @@ from core.representation import Representation
 from corpus import encoder
 from corpus.analyser import ANALYSER_VERSION
 
-FRAGMENTER_VERSION = "structure-1"
+FRAGMENTER_VERSION = "structure-2"
 
 
 def default_representation(fragmenter: str = FRAGMENTER_VERSION) -> Representation:

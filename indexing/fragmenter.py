@@ -1,9 +1,11 @@
 """Fragments: a parsed document cut into retrieval units along its structure. Pure and deterministic.
 
 A fragment is at most MAX_SIZE long, plus its heading: 1,600 Latin letters are about 350 tokens of running text, of
-which the embedder sees the first 256. Longer would hide text from the dense channel; shorter would cut the usual
-abstract (1,500 letters: SciFact) in two, which costs more in ranking than the last sentence that is not embedded, and
-the lexical channel reads all of it. Wide scripts count WIDE_SIZE a character, about their tokens each.
+which the embedder sees the first 256. Longer would hide text from the dense channel. A paragraph up to WHOLE_SIZE stays
+whole all the same: it is one thought, and halves of it are found less well than its end is missed, since the lexical
+channel reads all of it. SciFact's abstracts, train queries, nDCG@10 fused / words / vectors: .737 / .703 / .669 with,
+.732 / .696 / .665 without, and a fifth fewer fragments. Wide scripts count WIDE_SIZE a character, about their tokens
+each.
 
 Whole blocks of one section are merged; what is too long alone is cut: tables between rows, lists between items, code
 between lines, prose between sentences, and only then between words. Fragments never overlap, and every code point
@@ -22,8 +24,9 @@ from core.document import Fragment, Node, NodeKind, ParsedDocument, Span
 from core.ids import FragmentId, RevisionId
 from indexing.parsers.lines import collapsed, trimmed
 
-FRAGMENTER_VERSION = "fragmenter/1"
+FRAGMENTER_VERSION = "fragmenter/2"
 MAX_SIZE = 1_600
+WHOLE_SIZE = 2_400  # of a paragraph that is not cut
 PARENT_SIZE = 6_000  # code points
 WIDE_SIZE = 4  # a Latin token has about four letters, a CJK character is about one token
 HEADING_SIZE = 400  # a longer one is prose in a heading's clothes and may stand alone
@@ -229,7 +232,8 @@ class _Cutter:
         while waiting:
             block, header = waiting.pop()
             size = _size(block.span.cut(self._text))
-            if size <= MAX_SIZE:
+            whole = block.kind is NodeKind.PARAGRAPH and block.place not in self._children
+            if size <= (WHOLE_SIZE if whole else MAX_SIZE):
                 pieces.append(_Unit(block.span, root.kind, size, header))
                 continue
             parts = self._filled(block.span, block.place) if block.place in self._children else []

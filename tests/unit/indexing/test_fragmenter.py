@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.document import Fragment, Node, NodeKind, ParsedDocument, ParseState, Span
 from core.ids import RevisionId
-from indexing.fragmenter import HEADING_SIZE, MAX_SIZE, PARENT_SIZE, fragment
+from indexing.fragmenter import HEADING_SIZE, MAX_SIZE, PARENT_SIZE, WHOLE_SIZE, fragment
 from indexing.parsers import HTML, MARKDOWN, PLAIN, ParseLimits, parse
 
 REVISION = RevisionId("0198c5a0-0000-7000-8000-000000000001")
@@ -31,7 +31,7 @@ def check(document: ParsedDocument, fragments: tuple[Fragment, ...]) -> None:
         assert piece.text_hash == hashlib.sha256(cut_text.encode()).hexdigest()
         assert at <= piece.span.start, "fragments overlap or run backwards"
         assert not text[at : piece.span.start].strip(), "text is lost"
-        assert len(cut_text) <= MAX_SIZE + HEADING_SIZE + 100
+        assert len(cut_text) <= WHOLE_SIZE + HEADING_SIZE + 100
         assert piece.parent.start <= piece.span.start
         assert piece.span.end <= piece.parent.end
         assert piece.parent.end - piece.parent.start <= max(PARENT_SIZE, len(cut_text))
@@ -107,13 +107,28 @@ def test_ids_depend_on_revision_and_span_alone() -> None:
     document, fragments = cut(PLAIN, "one")
     assert fragments[0].fragment_id == fragment(document, REVISION)[0].fragment_id
     assert fragments[0].fragment_id != fragment(document, RevisionId("other"))[0].fragment_id
-    assert fragments[0].fragment_id == "3b26e6c3-0873-5ce0-bfbc-d9d48d9db309"  # moves only with FRAGMENTER_VERSION
+    assert fragments[0].fragment_id == "e16642fb-8791-55fb-bbbe-a6fb8451ece1"  # moves only with FRAGMENTER_VERSION
 
 
 def test_an_abstract_stays_one_fragment() -> None:
     _, fragments = cut(PLAIN, "A title\n\n" + WORDS * 22)
     assert len(fragments) == 1
     assert len(WORDS * 22) > 1400
+
+
+def test_a_paragraph_stays_whole_where_several_of_that_length_do_not() -> None:
+    sentence = "A sentence of forty letters is put here. "
+    whole = (sentence * (WHOLE_SIZE // len(sentence))).strip()
+    assert len(cut(PLAIN, whole)[1]) == 1
+    document, halves = cut(PLAIN, whole + " " + sentence * 2)
+    assert [piece.span.end - piece.span.start <= MAX_SIZE for piece in halves] == [True, True]
+    check(document, halves)
+    document, parts = cut(MARKDOWN, "# H\n\n" + "\n\n".join([sentence * 18] * 3))
+    assert len(parts) == 2
+    check(document, parts)
+    items = "\n".join(f"- {sentence * 4}" for _ in range(14))
+    assert MAX_SIZE < len(items) < WHOLE_SIZE
+    assert len(cut(MARKDOWN, items)[1]) == 2
 
 
 def test_a_section_is_cut_in_pieces_of_about_equal_size() -> None:
