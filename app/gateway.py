@@ -18,6 +18,7 @@ import structlog
 
 from app.issuer import AUDIENCE, ISSUER, DevelopmentIssuer
 from app.layout import Endpoints, Layout
+from app.logs import quiet_libraries
 from app.settings import IssuerSettings, Settings, load
 from core.budget import Budget
 from core.ids import TenantId
@@ -203,6 +204,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True)
     options = parser.parse_args()
+    quiet_libraries()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
