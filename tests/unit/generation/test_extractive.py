@@ -42,6 +42,25 @@ async def test_the_sentence_that_answers_comes_first_and_others_are_left() -> No
     assert not any(c.text.startswith("#") for c in claims)
 
 
+async def test_words_that_only_ask_do_not_choose_the_answer() -> None:
+    """They are rare in statements, so by frequency alone they would weigh most."""
+    rules = item(1, "Passwords expire in May. Keep them safe.")
+    noise = item(2, "Decide how long you must wait. Say what I should do in that case.", 2)
+    claims = await proposals("How long must my passwords be, and what should I do?", [noise, rules], max_claims=1)
+    assert [c.text for c in claims] == ["Passwords expire in May."]
+    assert await proposals("How?", [item(3, "This is how.")]) != []  # a question of nothing else still has words
+
+
+async def test_questions_and_what_leads_to_a_list_answer_nothing() -> None:
+    text = "Who may take leave? **Q: When does leave begin?**\n\nLeave needs:\n\n- Leave needs a form."
+    assert [c.text for c in await proposals("leave", [item(1, text)])] == ["Leave needs a form."]
+
+
+async def test_of_equal_sentences_that_of_the_better_item_comes_first() -> None:
+    first, last = item(1, "Leave is 25 days. Cats purr."), item(2, "Leave is 31 days. Dogs bark.", 2)
+    assert [c.text for c in await proposals("leave", [last, first], max_claims=1)] == ["Leave is 31 days."]
+
+
 async def test_a_sentence_of_several_items_is_proposed_once_and_cites_them_all() -> None:
     claims = await proposals("vacation days", [LEAVE, PAY])
     assert [c.text for c in claims].count("Staff get 25 vacation days a year.") == 1
