@@ -32,13 +32,18 @@ class Unsettled:
 
 
 def pending_puts(database: Database, per_tenant: int) -> list[PendingPut]:
-    """The oldest `per_tenant` puts of each tenant that are accepted and not staged, oldest first."""
+    """`per_tenant` puts of each tenant that are accepted and not staged: each build's oldest in turn.
+
+    Puts outside of builds count as one build. So one page need not wait until a large folder before it is read.
+    """
     rows = database.read(
         f"""
         SELECT operation_id, tenant_id, revision_id, created_at FROM (
-          SELECT o.*, ROW_NUMBER() OVER (PARTITION BY o.tenant_id ORDER BY o.operation_id) AS place
-          FROM operations o WHERE {_UNFINISHED} AND o.state = 'pending' AND o.kind = 'put'
-        ) WHERE place <= ? ORDER BY operation_id
+          SELECT t.*, ROW_NUMBER() OVER (PARTITION BY t.tenant_id ORDER BY t.turn, t.operation_id) AS place FROM (
+            SELECT o.*, ROW_NUMBER() OVER (PARTITION BY o.tenant_id, o.build_id ORDER BY o.operation_id) AS turn
+            FROM operations o WHERE {_UNFINISHED} AND o.state = 'pending' AND o.kind = 'put'
+          ) t
+        ) WHERE place <= ? ORDER BY turn, operation_id
         """,  # noqa: S608 - our own condition
         (per_tenant,),
     )

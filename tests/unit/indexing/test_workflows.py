@@ -18,6 +18,7 @@ from corpus.catalog.documents import delete_document, retract_revision, set_acce
 from corpus.projection import Step, StoreTerms
 from corpus.store import StoreQuery, StoreRejected, StoreUnavailable
 from indexing.sweep import SweepTerms
+from indexing.worklist import pending_puts
 from policy.filter import Everything
 from tests.fakes.dying_indexer import DIED
 from tests.fakes.memory_store import MemoryStore
@@ -153,6 +154,18 @@ async def test_a_build_is_published_as_one_when_it_is_sealed(world: World) -> No
     assert (operation.seq, operation.done, operation.total, operation.failed) == (1, 19, 20, 1)
     assert [record.state(each) for each in puts] == ["failed"] + ["succeeded"] * 19
     await record.assert_store_agrees(world.store)
+
+
+async def test_one_page_need_not_wait_until_a_large_folder_is_read(world: World) -> None:
+    record, tenant_id = world.record, world.record.tenants["acme"]
+    folder, other = (
+        record.database.write_now(lambda tx: begin_build(tx, tenant_id, SOURCE, CALLER)).build_id for _ in range(2)
+    )
+    large = [record.put(f"{n}.md", TEXT, build_id=folder)[0] for n in range(9)]
+    page, in_other = record.put("page.md", TEXT)[0], record.put("other.md", TEXT, build_id=other)[0]
+
+    order = [put.operation_id for put in pending_puts(record.database, 5)]
+    assert order == [large[0], page, in_other, *large[1:3]]
 
 
 async def test_an_abandoned_build_leaves_nothing_in_the_store(world: World, store: MemoryStore) -> None:
