@@ -17,9 +17,9 @@ import aiohttp
 import structlog
 
 from app.issuer import AUDIENCE, ISSUER, DevelopmentIssuer
-from app.layout import Endpoints, Layout
+from app.layout import Endpoints, Layout, NotRunning
 from app.logs import quiet_libraries
-from app.settings import IssuerSettings, Settings, load
+from app.settings import IssuerSettings, Settings, SettingsFault, load
 from core.budget import Budget
 from core.ids import TenantId
 from corpus.analyser import Analyser
@@ -37,7 +37,7 @@ from gateway.interceptors import Deadlines
 from gateway.keys import FileKeys, KeySet, UrlKeys, fetch_from
 from gateway.opaque import OpaqueTokens
 from gateway.registration import Service
-from gateway.server import GatewayServer, Listener, MessageLimits
+from gateway.server import GatewayServer, Listener, ListenFault, MessageLimits
 from gateway.services.document import document_service
 from gateway.services.evidence import evidence_service
 from gateway.services.operation import operation_service
@@ -200,7 +200,7 @@ async def _until_signal(settings: Settings) -> None:
 
 
 def main() -> int:
-    """The process."""
+    """The process. Status 2: the settings or the data directory are not as they must be, or the port is taken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True)
     options = parser.parse_args()
@@ -219,7 +219,11 @@ def main() -> int:
     )
     import uvloop
 
-    uvloop.run(_until_signal(load(data_dir=options.data_dir)))
+    try:
+        uvloop.run(_until_signal(load(data_dir=options.data_dir)))
+    except (SettingsFault, NotRunning, ListenFault) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
     return 0
 
 

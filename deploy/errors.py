@@ -12,6 +12,7 @@ DeployError
 │   ├── ChildNotReadyError         a child did not become ready within its time
 │   └── StopRequestedError         SIGINT, SIGTERM or request_stop() came while children were starting
 ├── DirectoryError
+│   ├── DirectoryUnusableError     it cannot be made, or made its owner's alone
 │   ├── AlreadyRunningError        another process holds the data directory
 │   └── StopTimedOutError          the process that was asked to stop still holds the data directory
 └── CredentialsUnusableError       the credentials file is damaged or readable by others
@@ -111,7 +112,15 @@ class StopRequestedError(SupervisionError):
 
 
 class DirectoryError(DeployError):
-    """The data directory is in use in a way that does not allow what was asked."""
+    """The data directory does not allow what was asked."""
+
+
+class DirectoryUnusableError(DirectoryError):
+    """A folder cannot be made, or made its owner's alone."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} cannot be used as a folder of ours alone: {reason}; choose another data directory")
+        self.path = path
 
 
 class AlreadyRunningError(DirectoryError):

@@ -8,14 +8,22 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploy.errors import DirectoryUnusableError
+
 PRIVATE_FILE_MODE = 0o600
 PRIVATE_DIRECTORY_MODE = 0o700
 
 
 def private_directory(path: Path) -> Path:
-    """Create ``path`` for its owner alone, and take others' rights away where it exists."""
-    path.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
-    path.chmod(PRIVATE_DIRECTORY_MODE)
+    """Create ``path`` for its owner alone, and take others' rights away where it exists.
+
+    Raises DirectoryUnusableError.
+    """
+    try:
+        path.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
+        path.chmod(PRIVATE_DIRECTORY_MODE)
+    except OSError as exc:
+        raise DirectoryUnusableError(path, exc.strerror or type(exc).__name__) from exc
     return path
 
 

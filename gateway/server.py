@@ -16,6 +16,10 @@ from gateway.registration import Service, generic_handler
 STOP_MARGIN_S = 1.0  # for cut calls to send their status, after the grace
 
 
+class ListenFault(OSError):
+    """The address can't be listened on."""
+
+
 @dataclass(frozen=True)
 class Listener:
     """Where to listen: port 0 is any free one. TLS where certificate and key (PEM files) are given."""
@@ -80,7 +84,7 @@ class GatewayServer:
             else:
                 self.port = self._server.add_secure_port(self.address, credentials)
         except RuntimeError as exc:
-            raise OSError(f"can't listen on {self.address}") from exc
+            raise ListenFault(f"can't listen on {self.address}: is the port taken, or the address not ours?") from exc
         await self._server.start()
 
     def set_serving(self, service: str, serving: bool) -> None:
