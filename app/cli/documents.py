@@ -128,7 +128,7 @@ def access(
     as_json: bool,
 ) -> None:
     """Change who sees a document. Needs the grant right on its source."""
-    from muniment import Access
+    from muniment import Access, NotFound
 
     from app.cli.messages import as_dict
     from app.cli.show import print_json
@@ -139,14 +139,20 @@ def access(
         raise click.UsageError("Give either --etag or --replace.")
     with asker.client() as client:
         if replace:
-            etag = client.get_document(source_id, document_id).etag
+            try:
+                etag = client.get_document(source_id, document_id).etag
+            except NotFound as exc:
+                raise click.ClickException(
+                    f"there is no document {document_id!r} in {source_id!r} that this token may see, and --replace "
+                    "looks at it first.\nAsk as somebody who sees it, or give the --etag that the last change printed."
+                ) from exc
         answer = client.set_access(source_id, document_id, Access(**access), etag=etag)
     if as_json:
         print_json(as_dict(answer))
         return
     click.echo("Replaced; it holds from now on." if etag else "Closed to that, if it was open; it holds from now on.")
-    # Kept, it lets its owner change the access again even when that shut the owner out.
     click.echo(f"New etag: {answer.etag}")
+    click.echo("Keep it: with --etag it replaces this access, even if you no longer see the document yourself.")
     click.echo(f"Clean-up: muniment operations watch {answer.operation.operation_id}")
 
 

@@ -48,6 +48,8 @@ def _of_client(exc: Any) -> str:
     lines += [f"  - {violation.field}: {violation.description}" for violation in exc.violations]
     if exc.code.name == "UNAVAILABLE" and not exc.reason:
         lines = ["the gateway does not answer.", "Is it running? `muniment status` tells, `muniment up` starts it."]
+    elif exc.code.name == "DEADLINE_EXCEEDED" and not exc.reason:
+        lines = ["there was no answer in time. The gateway may be busy: try again."]
     elif exc.reason in _CLIENT_ADVICE:
         lines.append(_CLIENT_ADVICE[exc.reason])
     if exc.retry_after is not None:

@@ -23,6 +23,7 @@ def operations() -> None:
 @json_option
 def watch(operation_id: str, timeout_s: float, asker: Asker, as_json: bool) -> int:
     """Show each change of an operation until it has ended."""
+    from muniment import DeadlineExceeded
     from muniment.v1 import operation_pb2
 
     from app.cli.messages import as_dict, operation_text
@@ -30,10 +31,15 @@ def watch(operation_id: str, timeout_s: float, asker: Asker, as_json: bool) -> i
 
     failed = False
     with asker.client() as client:
-        for operation in client.watch_operation(operation_id, timeout=timeout_s):
-            failed = operation.state == operation_pb2.OPERATION_STATE_FAILED
-            if as_json:
-                print_json_line(as_dict(operation))
-            else:
-                click.echo(harmless(operation_text(operation)))
+        try:
+            for operation in client.watch_operation(operation_id, timeout=timeout_s):
+                failed = operation.state == operation_pb2.OPERATION_STATE_FAILED
+                if as_json:
+                    print_json_line(as_dict(operation))
+                else:
+                    click.echo(harmless(operation_text(operation)))
+        except DeadlineExceeded as exc:
+            raise click.ClickException(
+                f"it has not ended after {timeout_s:g} s. It goes on: watch it again, or longer with --timeout."
+            ) from exc
     return 1 if failed else 0

@@ -1,5 +1,7 @@
 """From options to settings, to a gateway's address and to a token; imports what those need."""
 
+import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +57,7 @@ def token_of(asker: Asker) -> str | Callable[[], str]:
     settings = asker.place.settings()
     if asker.user is None:
         raise click.UsageError(f"Say who asks: --as USER ({known_users(settings)}), or --token TOKEN.")
-    user = find_user(settings, asker.user)
+    user = find_user(settings, asker.user, asker.place.config())
     lifetime_s = min(DEFAULT_LIFETIME_S, settings.tokens.max_lifetime_s)
     return Minter(settings.data_dir, asker.user.partition("@")[0], user, lifetime_s)
 
@@ -71,20 +73,35 @@ def users_of(settings: Settings) -> dict[str, DevelopmentUser]:
     }
 
 
-def find_user(settings: Settings, name: str) -> DevelopmentUser:
-    """The development user of that name, else a ClickException that says how to add one."""
+def find_user(settings: Settings, name: str, config: Path | None) -> DevelopmentUser:
+    """The development user of that name, else a ClickException that says how to add one to `config`."""
     if not settings.development_issuer:
         raise click.ClickException("--as needs the development issuer, which is off: give --token instead")
     found = users_of(settings).get(name)
     if found is None:
         raise click.ClickException(
-            f"there is no development user {name!r} ({known_users(settings)}). Add one to {CONFIG_FILE}:\n\n"
-            f"  [development.users.{name}]\n"
-            f'  tenant = "{settings.tenants[0].name}"\n'
-            f'  groups = ["staff"]\n'
-            f'  roles = ["reader"]\n'
+            f"there is no development user {name!r} ({known_users(settings)}). "
+            f"Add one to {config or CONFIG_FILE}:\n"
+            + _user_toml(name, settings.tenants[0].name, (Role.READER,), "staff")
+            + _kept_admins(settings)
         )
     return found
+
+
+def _kept_admins(settings: Settings) -> str:
+    """The built-in admins end with the first user in the settings: what keeps them."""
+    if settings.development.users:
+        return ""
+    kept = (_user_toml(name, user.tenant, user.roles) for name, user in users_of(settings).items())
+    return f"\nUsers in the settings replace the built-in ones; to keep those, add them, too:\n{''.join(kept)}"
+
+
+def _user_toml(name: str, tenant: str, roles: tuple[Role, ...], *groups: str) -> str:
+    key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name)
+    lines = [f"[development.users.{key}]", f"tenant = {json.dumps(tenant)}"]
+    lines += [f"groups = {json.dumps(groups)}"] if groups else []
+    lines.append(f"roles = {json.dumps(roles)}")
+    return "".join(f"\n  {line}" for line in lines) + "\n"
 
 
 def known_users(settings: Settings) -> str:

@@ -124,12 +124,15 @@ def _wait_ready(child: "subprocess.Popen[bytes]", data_dir: Path, log: Path) -> 
 def _write_tenants(place: Place, tenants: tuple[str, ...]) -> None:
     """Into the data directory's settings, so that the next start and `muniment token` know them, too."""
     from app.settings import CONFIG_FILE
+    from deploy.files import private_directory
 
     config = place.config()
     if config is not None:
+        if {tenant.name for tenant in place.settings().tenants} == set(tenants):
+            return  # the same line typed again
         raise click.UsageError(f"The tenants are those of {config}: add yours there instead of giving --tenant.")
     data_dir = place.stated_dir or DEFAULT_DATA_DIR
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_directory(data_dir)
     path = data_dir / CONFIG_FILE
     path.write_text("".join(f"[[tenants]]\nname = {_toml_text(name)}\n\n" for name in tenants), encoding="utf-8")
     click.echo(f"Wrote {path}", err=True)

@@ -179,3 +179,17 @@ async def test_tenants_of_the_first_start_are_kept(tmp_path: Path) -> None:
     refused = await asyncio.to_thread(run, "token", "somebody", "--data-dir", data_dir)
 
     assert "acme, apex" in refused.stderr
+    with started(data_dir, "--tenant", "apex", "--tenant", "acme") as process:  # the same ones again are welcome
+        await eventually(lambda: "weaviate   starting" in output_of(data_dir))
+        process.send_signal(signal.SIGINT)
+        await eventually(lambda: process.poll() is not None)
+
+
+async def test_a_port_that_is_taken_is_told_in_the_last_line_of_a_log(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (tmp_path / "muniment.toml").write_text(f"[gateway]\nport = {taken.getsockname()[1]}\n")
+        done = await asyncio.to_thread(run, "up", "--data-dir", tmp_path)
+
+    assert done.returncode == 1
+    assert "is the port taken" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -134,6 +134,30 @@ def test_an_unknown_user_is_answered_with_how_to_add_one(data_dir: Path) -> None
     assert "[development.users.bob]" in done.stderr
 
 
+def test_built_in_admins_can_be_kept_when_the_first_user_is_added(tmp_path: Path) -> None:
+    """Users in the settings replace them, so what is said to add must hold them, too."""
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    config = data_dir / "muniment.toml"
+    config.write_text('[[tenants]]\nname = "acme"\n\n[[tenants]]\nname = "apex"\n\n')
+    told = _run("search", "x", "--data-dir", data_dir, "--address", "127.0.0.1:1", "--as", "bob").stderr
+    config.write_text(config.read_text() + "\n".join(line[2:] for line in told.splitlines() if line.startswith("  ")))
+
+    assert str(config) in told
+    assert _claims(_run("token", "bob", "--data-dir", data_dir).stdout.strip())["groups"] == ["staff"]
+    admin = _claims(_run("token", "admin@apex", "--data-dir", data_dir).stdout.strip())
+    assert (admin["tenant"], admin["roles"]) == ("apex", ["evaluator", "publisher", "reader", "writer"])
+
+
+def test_a_data_directory_that_cannot_be_made_is_told_plainly(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = _run("up", "--data-dir", tmp_path / "file" / "data", "--tenant", "acme", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "choose another data directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_without_settings_there_is_an_admin(tmp_path: Path) -> None:
     done = _run("token", "admin", "--data-dir", tmp_path / "data", cwd=tmp_path)
     claims = _claims(done.stdout.strip())
