@@ -45,8 +45,8 @@ async def test_the_sentence_that_answers_comes_first_and_others_are_left() -> No
 async def test_words_that_only_ask_do_not_choose_the_answer() -> None:
     """They are rare in statements, so by frequency alone they would weigh most."""
     rules = item(1, "Passwords expire in May. Keep them safe.")
-    noise = item(2, "Decide how long you must wait. Say what I should do in that case.", 2)
-    claims = await proposals("How long must my passwords be, and what should I do?", [noise, rules], max_claims=1)
+    noise = item(2, "Decide how you must wait. Say what I should do in that case.", 2)
+    claims = await proposals("How must my passwords be, and what should I do?", [noise, rules], max_claims=1)
     assert [c.text for c in claims] == ["Passwords expire in May."]
     assert await proposals("How?", [item(3, "This is how.")]) != []  # a question of nothing else still has words
 
