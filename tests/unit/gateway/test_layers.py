@@ -16,8 +16,9 @@ from muniment.v1 import document_pb2, evidence_pb2, source_pb2
 from structlog.testing import capture_logs
 
 from core.errors import InvalidValue
+from corpus.errors import NotFound
 from gateway.call import Call, StreamCall
-from gateway.interceptors import Deadlines, Exchange, Inflight, Layer, chain, compose
+from gateway.interceptors import NOT_FOUND_S, Deadlines, Exchange, Inflight, Layer, chain, compose
 from gateway.registration import Handler, Service, generic_handler
 from gateway.server import GatewayServer, MessageLimits
 from tests.unit.gateway.issuing import World
@@ -434,9 +435,27 @@ def test_the_order_of_the_layers_is_fixed_and_each_says_why(world: World) -> Non
         "errors",
         "drain",
         "deadline",
+        "even time",
         "authentication",
     ]
     assert all(len(layer.reason) > 20 for layer in layers)
+
+
+@pytest.mark.parametrize("work_s", [0.0, NOT_FOUND_S / 2])
+async def test_i8_not_found_is_said_at_the_same_time_however_soon_it_was_known(world: World, work_s: float) -> None:
+    even_time = next(
+        layer for layer in chain(world.authenticator, Deadlines(), Inflight()) if layer.name == "even time"
+    )
+
+    async def innermost(exchange: Exchange) -> bytes:
+        await asyncio.sleep(work_s)
+        raise NotFound
+
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(NotFound):
+        await compose([even_time], innermost)(Exchange(SEARCH, b"", context=None))  # type: ignore[arg-type]
+    # The lower bound alone: how much later a busy machine goes on is not ours. The timer's grain is a millisecond.
+    assert asyncio.get_running_loop().time() - began >= NOT_FOUND_S - 0.002
 
 
 async def test_layers_run_outermost_first() -> None:
