@@ -23,6 +23,7 @@ from app.settings import CONFIG_VARIABLE, ENV_PREFIX, Settings
 from core.ids import PolicyRevision
 from deploy import ChildSpec, DataDirectoryLock, RunState, Supervisor, free_ports, tcp_ready
 from deploy.engines import EngineCredentials, WeaviatePorts, ensure, opa_child, weaviate_child
+from deploy.errors import DirectoryError
 from deploy.files import private_directory
 from deploy.probes import LOOPBACK, ReadinessProbe
 from deploy.supervisor import EventSink
@@ -39,6 +40,10 @@ _INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SSL_CERT_DIR", "S
 # onnxruntime's wheels report their use to their maker from the moment of import on, unless told not to.
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 _NOT_SETTINGS = ("MUNIMENT_ADDRESS", "MUNIMENT_AS", "MUNIMENT_TOKEN")
+
+
+class OtherRepresentation(DirectoryError):
+    """What is kept there was made searchable in another way than this version's, so no search could find it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ async def running(
     """Start all, yield when all is ready, stop all.
 
     `ours` is for tests that have no use for both processes. Raises AlreadyRunningError, ChildDiedError,
-    ChildNotReadyError, StopRequestedError (asked to stop while starting), EngineError.
+    ChildNotReadyError, StopRequestedError (asked to stop while starting), EngineError, OtherRepresentation.
     """
     layout = Layout(settings.data_dir.resolve())
     binaries = ensure(needed_engines(settings))
@@ -116,7 +121,10 @@ async def _together(*steps: Coroutine[Any, Any, Any]) -> None:
 
 
 def prepare_catalog(settings: Settings, layout: Layout, revision: PolicyRevision) -> None:
-    """Newest schema, every configured tenant, and `revision` as the policy under which all are decided."""
+    """Newest schema, every configured tenant, and `revision` as the policy under which all are decided.
+
+    Raises OtherRepresentation.
+    """
     os.environ.update(_NO_TELEMETRY)
     # Imported here: the encoder's runtime takes long to load, which then happens while the engines start.
     from corpus.catalog.database import Database
@@ -126,6 +134,13 @@ def prepare_catalog(settings: Settings, layout: Layout, revision: PolicyRevision
     representation_id = default_representation().representation_id
     database = Database.open(layout.catalog)
     try:
+        kept = {str(row[0]) for row in database.read("SELECT representation_id FROM tenants")}
+        if kept - {representation_id}:
+            raise OtherRepresentation(
+                f"{layout.data_dir} was filled by another version of Muniment, whose search index this one can't read "
+                f"({', '.join(sorted(kept))}; it needs {representation_id}). Start on a new data directory and ingest "
+                "again, or go on with that version."
+            )
         names = [tenant.name for tenant in settings.tenants]
         database.write_now(lambda tx: ensure_tenants(tx, names, representation_id))
         database.write_now(lambda tx: activate_policy(tx, revision))
