@@ -247,6 +247,8 @@ def put_document(
 ) -> Upload:
     """Store a document; a path is read whole and names the file. Returns the PutDocumentResponse.
 
+    Bytes have no name: `media_type` ("text/markdown") or `filename` ("leave.md") says what they are.
+
     With `wait`, returns once the document is served, with the ended operation in the response, and raises
     OperationFailed when it never will be. A put into an open build is served when the build is published: there
     `wait` has no effect.
