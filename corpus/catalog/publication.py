@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from core.ids import OPEN_SEQ, OperationId, Seq, TenantId
-from corpus.catalog.bindings import PENDING, narrow_others, refresh
+from corpus.catalog.bindings import PENDING, SERVING, narrow_others, refresh
 from corpus.catalog.database import in_batches, now_us
 from corpus.catalog.documents import end_pending
 from corpus.catalog.leases import Lease, holds
@@ -25,11 +25,13 @@ from corpus.catalog.schema import (
     builds,
     documents,
     intervals,
+    operations,
     publication_entries,
     publications,
     revisions,
     snapshots,
     tenants,
+    unsettled,
 )
 from corpus.catalog.tenants import step_epoch, tenant_row
 from corpus.errors import LeaseLost
@@ -120,8 +122,11 @@ def move(tx: sa.Connection, lease: Lease, publication: Publication) -> bool:
         return False
     _move_intervals(tx, publication, {row.revision_key: row.document_key for row in _added(tx, publication)})
     _activate(tx, publication)
+    alone = _alone_in_their_documents(tx, fresh)
+    _serve_alone(tx, [row for row in fresh if row.revision_key in alone], publication)
     for row in fresh:
-        _serve(tx, row, publication)
+        if row.revision_key not in alone:
+            _serve(tx, row, publication)
     _end_builds(tx, lease.tenant_id, publication.seq)
     step_epoch(tx, lease.tenant_id)
     _forget(tx, lease.tenant_id)
@@ -190,6 +195,46 @@ def _serve(tx: sa.Connection, row: sa.Row[tuple[object, ...]], publication: Publ
     refresh(tx, row.document_key)
     update_operation(tx, row.operation_id, state=OperationState.SUCCEEDED, seq=publication.seq, done=1)
     settle(tx, row.operation_id)  # the publication's own operation covers the document
+
+
+def _alone_in_their_documents(tx: sa.Connection, rows: Rows) -> set[int]:
+    """Keys of the revisions beside which their document has none that serves or is pending: they bind no other."""
+    found: set[int] = set()
+    for batch in in_batches([row.document_key for row in rows]):
+        query = sa.select(sa.func.min(revisions.c.revision_key)).where(
+            revisions.c.document_key.in_(batch), revisions.c.state.in_(SERVING)
+        )
+        found |= set(tx.execute(query.group_by(revisions.c.document_key).having(sa.func.count() == 1)).scalars())
+    return found
+
+
+def _serve_alone(tx: sa.Connection, rows: Rows, publication: Publication) -> None:
+    """What `_serve` does, for many new documents at once: denials wait for the write lock, so it is held briefly."""
+    if not rows:
+        return
+    values = [
+        {
+            "document": row.document_key, "given_": row.given, "number_": row.number,
+            "revision": row.revision_key, "operation": row.operation_id,
+        }
+        for row in rows
+    ]  # fmt: skip
+    number = sa.bindparam("number_", type_=sa.BigInteger)
+    operation = sa.bindparam("operation", type_=sa.Text)
+    for statement in (
+        documents.update()
+        .where(documents.c.document_key == sa.bindparam("document"), documents.c.access_number < number)
+        .values(access=sa.bindparam("given_"), access_number=number),
+        revisions.update().where(revisions.c.revision_key == sa.bindparam("revision")).values(state="published"),
+        operations.update()
+        .where(
+            operations.c.operation_id == operation,
+            sa.or_(operations.c.state == "pending", operations.c.state == "running"),
+        )
+        .values(state=OperationState.SUCCEEDED, seq=publication.seq, done=1, updated_at=now_us()),
+        unsettled.delete().where(unsettled.c.operation_id == operation),
+    ):
+        tx.execute(statement, values)
 
 
 def _move_intervals(tx: sa.Connection, publication: Publication, added: dict[int, int]) -> None:
