@@ -35,12 +35,14 @@ def run(name: str, about: str, parts: Sequence[Part], figures: Path, arguments: 
     if not chosen:
         sys.stderr.write(f"nothing is called {only}: {', '.join(part.prefix for part in parts)}\n")
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, as after Ctrl-C
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is stopped, as after Ctrl-C
     try:
         measured = _measured(chosen, options.address, options.data_dir)
     except DatasetMissing as exc:
         sys.stderr.write(f"{exc}\n")
         return 2
+    finally:
+        signal.signal(signal.SIGTERM, former)
     measured = [figure for figure in measured if figure.name.startswith(only)]
     merge(options.figures, measured, only)
     judged = verdict(measured, [target for part in chosen for target in part.targets])
