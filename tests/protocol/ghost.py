@@ -1,4 +1,4 @@
-"""What clients were told, and the model's rules for it, restated apart from the catalog: the oracle of random schedules.
+"""What clients were told, and the model's rules for it, restated apart from the catalog: an oracle.
 
 An access is the set of principals, of `p` and `q`, whom policy permits.
 """

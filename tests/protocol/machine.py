@@ -51,12 +51,13 @@ class Machine:
     async def run(self, steps: int) -> None:
         """Take the steps, then let everything come to rest and look at what is left."""
         world = self.world
+        await self._begin()
         world.store.acting = self._before_store_call
-        world.policy.judging = lambda: self._perhaps(0.2)
+        world.policy.judging = lambda: self._perhaps_deny(0.4)
         world.database.cleared = self._while_a_read_returns
         actions: list[tuple[int, Callable[[], object]]] = [
-            (6, self._instant), (3, self._new_publisher), (2, self._new_settler), (4, self._new_reader),
-            (14, self._advance), (6, self._read_on), (1, self._kill), (1, self._expire), (2, self._pass),
+            (8, self._instant), (3, self._new_publisher), (2, self._new_settler), (6, self._new_reader),
+            (18, self._advance), (12, self._read_on), (1, self._kill), (1, self._expire), (2, self._pass), (4, self._disturb),
         ]  # fmt: skip
         for _ in range(steps):
             (action,) = self.rng.choices([a for _, a in actions], [weight for weight, _ in actions])
@@ -66,7 +67,24 @@ class Machine:
             self._compare()
         await self._rest()
 
+    async def _begin(self) -> None:
+        """Something is published already."""
+        for documents in (DOCUMENTS, DOCUMENTS[0])[: self.rng.randint(1, 2)]:
+            for document in documents:
+                self._accept(document, "pq", None)
+                self._stage()
+            self._new_publisher()
+            while self.writers:
+                await self._advance()
+
     # ---- Commands -----------------------------------------------------------------------------------------------
+
+    def _perhaps_deny(self, chance: float) -> None:
+        """Something that a release under way must heed, mostly acknowledged before the release goes on."""
+        if self.rng.random() < chance:
+            self.rng.choice([self._delete, self._set_access, self._set_access, self._put, self._instant])()
+            if self.rng.random() < 0.7:
+                self._pass()
 
     def _perhaps(self, chance: float) -> None:
         if self.rng.random() < chance:
@@ -74,8 +92,8 @@ class Machine:
 
     def _instant(self) -> None:
         commands: list[tuple[int, Callable[[], None]]] = [
-            (5, self._put), (4, self._stage), (4, self._set_access), (1, self._delete), (1, self._rollback),
-            (1, self._abandon), (1, self._seal), (1, self._fail),
+            (6, self._put), (6, self._stage), (4, self._set_access), (1, self._delete), (2, self._rollback),
+            (1, self._abandon), (2, self._seal), (1, self._fail),
         ]  # fmt: skip
         self.rng.choices([c for _, c in commands], [weight for weight, _ in commands])[0]()
 
@@ -88,6 +106,9 @@ class Machine:
             build = self.rng.choice([*self.builds, ""]) or self.world.begin()
             if self._state("builds", "build_id", build) != "open":
                 return
+        self._accept(document, who, build)
+
+    def _accept(self, document: str, who: str, build: str | None) -> None:
         put = self.world.accept(document, who, build=build)
         self.puts[put.revision_id] = put
         if build is not None:
@@ -210,6 +231,11 @@ class Machine:
         self.world.expire_lease()
         self._say("the lease expires")
 
+    def _disturb(self) -> None:
+        """Something that a publication in progress must heed at its move."""
+        if self.world.database.read("SELECT * FROM publications"):
+            self.rng.choice([self._delete, self._abandon, self._rollback, self._set_access, self._expire])()
+
     def _before_store_call(self, op: str) -> None:
         self._perhaps(0.15)
         if op in WRITES and self.rng.random() < 0.02:
@@ -283,7 +309,7 @@ class Machine:
     async def _read_on(self) -> None:
         if not self.readers:
             return
-        reader = self.rng.choice(self.readers)
+        reader = self.readers[0] if self.rng.random() < 0.7 else self.rng.choice(self.readers)
         if not reader.searched:
             self._narrow_expectation(reader)
             await reader.pause.search()
@@ -308,12 +334,12 @@ class Machine:
         assert reader.expected <= sent, f"missing: {list(map(self._name, reader.expected - sent))}"
 
     def _while_a_read_returns(self) -> None:
-        self._perhaps(0.2)
-        if self.rng.random() < 0.2:
-            self._pass()
+        self._perhaps_deny(0.3)
 
     def _pass(self) -> None:
-        self.world.clock.now += self.rng.choice([SEND_BOUND_S / 2, SEND_BOUND_S, ACKNOWLEDGE_AFTER_S])
+        self.world.clock.now += self.rng.choice(
+            [SEND_BOUND_S / 2, SEND_BOUND_S, ACKNOWLEDGE_AFTER_S, ACKNOWLEDGE_AFTER_S]
+        )
 
     # ---- Comparing ----------------------------------------------------------------------------------------------
 
@@ -328,7 +354,7 @@ class Machine:
                 groups = [frozenset(bodies[digest]["allowed_groups"]) for digest in json.loads(binding)]
                 allowed = EVERYBODY.intersection(*groups)
                 assert allowed == v.allowed, f"{self._name(revision)} is for {set(allowed)}, not for {set(v.allowed)}"
-        (last, active), = read("SELECT last_seq, active_seq FROM tenants")
+        ((last, active),) = read("SELECT last_seq, active_seq FROM tenants")
         assert active == self.ghost.active
         assert last >= self.last_seq
         self.last_seq = last

@@ -25,6 +25,7 @@ async def test_random_schedules_keep_the_invariants(folder: Path, catalog_templa
         count += 1
         if given:
             break
+    print(f"{count} schedules from seed {seed}")
 
 
 async def _schedule(folder: Path, catalog_template: Path, seed: int) -> None:
