@@ -6,7 +6,6 @@ It writes `run/indexer.ready` once it works and ends on SIGTERM or SIGINT, after
 import argparse
 import asyncio
 import fcntl
-import logging
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 import structlog
 
 from app.layout import Endpoints, Layout, NotRunning
+from app.logs import quiet_libraries
 from app.settings import IndexerSettings, Settings, SettingsFault, load
 from core.budget import Budget
 from core.errors import MunimentFault
@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m app.indexer", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="the data directory to work on")
     options = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
+    quiet_libraries()
     try:
         asyncio.run(_until_signalled(load(data_dir=options.data_dir)))
     except (SettingsFault, NotRunning, IndexerRunning) as exc:

@@ -5,6 +5,10 @@ from dataclasses import asdict, dataclass
 from core.ids import RepresentationId
 from core.keys import digest
 
+# Of `indexing.fragmenter`; here because the corpus, which states the representation, can't import indexing. Step it
+# whenever a fragment of any document would begin or end elsewhere.
+FRAGMENTER_VERSION = "structure-2"
+
 
 @dataclass(frozen=True)
 class Representation:

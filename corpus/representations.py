@@ -1,10 +1,8 @@
 """The representations that this version can make."""
 
-from core.representation import Representation
+from core.representation import FRAGMENTER_VERSION, Representation
 from corpus import encoder
 from corpus.analyser import ANALYSER_VERSION
-
-FRAGMENTER_VERSION = "structure-2"
 
 
 def default_representation(fragmenter: str = FRAGMENTER_VERSION) -> Representation:

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 
 from core.document import Fragment, Node, NodeKind, ParsedDocument, Span
 from core.ids import FragmentId, RevisionId
+from core.representation import FRAGMENTER_VERSION
 from indexing.parsers.lines import collapsed, trimmed
 
-FRAGMENTER_VERSION = "fragmenter/2"
 MAX_SIZE = 1_600
 WHOLE_SIZE = 2_400  # of a paragraph that is not cut
 PARENT_SIZE = 6_000  # code points

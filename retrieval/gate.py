@@ -17,6 +17,7 @@ from corpus.errors import CatalogUnavailable
 from corpus.reading import Clearing
 from policy.audit import AuditLog, ReleasedItem
 from policy.engine import PolicyEngine
+from policy.principal import Principal
 from retrieval.errors import AccessChanged, ReleaseUnavailable
 from retrieval.view import View
 
@@ -66,6 +67,11 @@ class Gate:
         """Whether releases can be recorded; else none is made until the process starts anew."""
         return not self._audit.broken
 
+    def check_token(self, principal: Principal) -> None:
+        """AccessChanged once the token is over: a stream must not outlive it."""
+        if self._wall_clock() >= principal.expires_at + self._leeway_s:
+            raise AccessChanged("the token is over")
+
     async def release(
         self,
         view: View,
@@ -83,8 +89,8 @@ class Gate:
         every PolicyError denies.
         """
         with view.stages.timed(Stage.GATE):
-            if whole and self._wall_clock() >= view.principal.expires_at + self._leeway_s:
-                raise AccessChanged("the token is over")
+            if whole:
+                self.check_token(view.principal)
             for _ in range(JUDGEMENTS):
                 before = view.opened.clear(revision_keys, live=live)
                 allowed = await self._judge(view, before, live=live)

@@ -35,6 +35,7 @@ class _Operations:
         await require(self._serving, call, "WatchOperation")
         told: Operation | None = None
         while told is None or not told.ended:
+            self._serving.gate.check_token(call.principal)
             operation = self._find(request.operation_id, call)
             if operation != told:
                 told = operation
