@@ -49,8 +49,8 @@ def ingest(
 ) -> int:
     """Put a file, or every file of a folder, and publish them together.
 
-    The access options say who may see these documents; without them they get their source's template: also those
-    whose access was changed since they were last put.
+    The access options say who may see these documents; without them each keeps the access it has, and new ones get
+    their source's template.
     """
     import asyncio
 

@@ -17,7 +17,7 @@ def sources() -> None:
     epilog=epilog(
         "muniment sources create handbook --as admin",
         "muniment sources create wiki --as admin --writer-group editors --group staff --trust reviewed",
-        after="Needs the role publisher. The access options make the template that is copied to documents put without "
+        after="Needs the role publisher. The access options make the template that is copied to new documents put without "
         "an access; with none of them, such documents are refused.",
     )
 )

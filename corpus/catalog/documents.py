@@ -72,9 +72,9 @@ class Accepted:
 
 def check_put(tx: sa.Connection, new: NewRevision) -> RevisionId | None:
     """Raise what `accept_put` would, before any byte is kept; the active revision when the put equals it."""
-    access = new.access.digest if new.access else _template(tx, new)
     _check_build(tx, new)
     document = _find_or_none(tx, new.tenant_id, new.source_id, new.document_id)
+    access = _given(tx, document, new)
     _check_grant(tx, document, new)
     if document is None:
         return None
@@ -87,7 +87,9 @@ def accept_put(tx: sa.Connection, new: NewRevision) -> Accepted:
     same = check_put(tx, new)
     if same is not None:
         return Accepted(same, None)
-    access = remember(tx, new.access) if new.access else _template(tx, new)
+    access = _given(tx, _find_or_none(tx, new.tenant_id, new.source_id, new.document_id), new)
+    if new.access is not None:
+        remember(tx, new.access)
     document = _document_for_put(tx, new, access)
     revision_id, number = RevisionId(new_id()), document.number + 1
     _set(tx, document, number=number)
@@ -239,26 +241,35 @@ def _check_build(tx: sa.Connection, new: NewRevision) -> None:
 
 
 def _check_grant(tx: sa.Connection, document: sa.Row[tuple[object, ...]] | None, new: NewRevision) -> None:
-    """Without the grant right a put names the template, or what the document has and every put on its way gives it.
+    """Without the grant right a put names what the document has and every put on its way gives it, else the template.
 
     Within the transaction that accepts: an upload may take minutes, and a SetAccess in between must not be undone by
     somebody who may not grant.
     """
     if new.access is None or new.may_grant:
         return
-    of_source = (sources.c.tenant_id == new.tenant_id, sources.c.source_id == new.source_id)
-    if new.access.digest == tx.execute(sa.select(sources.c.access_template).where(*of_source)).scalar():
-        return
-    current: set[object] = set()
-    if document is not None:
-        coming = sa.select(revisions.c.given).where(
-            revisions.c.document_key == document.document_key,
-            revisions.c.state.in_(PENDING),
-            revisions.c.number > document.access_number,
-        )
-        current = {document.access, *tx.execute(coming).scalars()}
-    if current != {new.access.digest}:
-        raise NotAllowed("another access than the template")
+    if set(_current(tx, document) or [_template(tx, new)]) != {new.access.digest}:
+        raise NotAllowed("another access than the document's")
+
+
+def _given(tx: sa.Connection, document: sa.Row[tuple[object, ...]] | None, new: NewRevision) -> str:
+    """The digest of the put's access: the one it names, else the document's newest, else the source's template."""
+    if new.access is not None:
+        return new.access.digest
+    current = _current(tx, document)
+    return current[-1] if current else _template(tx, new)
+
+
+def _current(tx: sa.Connection, document: sa.Row[tuple[object, ...]] | None) -> list[str]:
+    """The document's current access and those that puts on their way give it, oldest first; none once it is deleted."""
+    if document is None or document.tombstone == document.number:
+        return []
+    coming = sa.select(revisions.c.given).where(
+        revisions.c.document_key == document.document_key,
+        revisions.c.state.in_(PENDING),
+        revisions.c.number > document.access_number,
+    )
+    return [document.access, *tx.execute(coming.order_by(revisions.c.number)).scalars()]
 
 
 def _in_store(tx: sa.Connection, document_key: int) -> list[int]:

@@ -10,7 +10,7 @@ from core.access import Access
 from core.attributes import TrustTier
 from core.ids import DocumentId, RepresentationId, SourceId, TenantId
 from corpus.catalog.database import Database
-from corpus.catalog.documents import Accepted, NewRevision, accept_put, check_put, set_access
+from corpus.catalog.documents import Accepted, NewRevision, accept_put, check_put, delete_document, set_access
 from corpus.catalog.sources import SourceRecord, create_source
 from corpus.catalog.tenants import ensure_tenants
 from corpus.errors import NotAllowed
@@ -40,6 +40,10 @@ class Catalog:
     def put(self, access: Access | None, *, may_grant: bool) -> Accepted:
         return self.database.write_now(lambda tx: accept_put(tx, self.new(access, may_grant=may_grant)))
 
+    def given(self) -> list[str]:
+        """What each put gave, oldest first."""
+        return [digest for (digest,) in self.database.read("SELECT given FROM revisions ORDER BY number")]
+
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Iterator[Catalog]:
@@ -64,10 +68,34 @@ def test_an_access_that_a_put_on_its_way_replaces_is_not_current(catalog: Catalo
         catalog.put(WIDE, may_grant=False)
 
 
-@pytest.mark.parametrize("access", [WIDE, TEMPLATE, None])
-def test_the_current_access_and_the_template_need_no_right(catalog: Catalog, access: Access | None) -> None:
+@pytest.mark.parametrize("access", [WIDE, None])
+def test_the_current_access_needs_no_right(catalog: Catalog, access: Access | None) -> None:
     catalog.put(WIDE, may_grant=True)
     assert catalog.put(access, may_grant=False).operation_id
+
+
+def test_a_put_without_an_access_does_not_open_what_was_closed(catalog: Catalog) -> None:
+    catalog.put(None, may_grant=False)
+    catalog.database.write_now(lambda tx: set_access(tx, catalog.tenant_id, SOURCE, "plan", NARROW, "", "admin"))
+    catalog.put(None, may_grant=False)
+    assert catalog.given() == [TEMPLATE.digest, NARROW.digest]
+
+
+def test_naming_the_template_does_not_open_what_was_closed(catalog: Catalog) -> None:
+    catalog.put(None, may_grant=False)
+    catalog.database.write_now(lambda tx: set_access(tx, catalog.tenant_id, SOURCE, "plan", NARROW, "", "admin"))
+    with pytest.raises(NotAllowed):
+        catalog.put(TEMPLATE, may_grant=False)
+    assert catalog.put(TEMPLATE, may_grant=True).operation_id
+
+
+def test_a_deleted_document_begins_with_the_template_again(catalog: Catalog) -> None:
+    catalog.put(WIDE, may_grant=True)
+    catalog.database.write_now(lambda tx: delete_document(tx, catalog.tenant_id, SOURCE, "plan", "", "admin"))
+    with pytest.raises(NotAllowed):
+        catalog.put(WIDE, may_grant=False)
+    catalog.put(None, may_grant=False)
+    assert catalog.given() == [WIDE.digest, TEMPLATE.digest]
 
 
 def test_a_new_document_needs_the_right_for_all_but_the_template(catalog: Catalog) -> None:
