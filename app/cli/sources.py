@@ -17,8 +17,8 @@ def sources() -> None:
     epilog=epilog(
         "muniment sources create handbook --as admin",
         "muniment sources create wiki --as admin --writer-group editors --group staff --trust reviewed",
-        after="Needs the role publisher. The access options make the template that is copied to new documents put without "
-        "an access; with none of them, such documents are refused.",
+        after="Needs the role publisher. The access options make the template that is copied to new documents put "
+        "without an access; with none of them, such documents are refused.",
     )
 )
 @click.argument("source_id", metavar="SOURCE")
