@@ -38,6 +38,7 @@ CONFIG_VARIABLE = "MUNIMENT_CONFIG"
 CONFIG_FILE = "muniment.toml"
 ENGINE_SUFFIX = "_BIN"  # MUNIMENT_OPA_BIN and the like belong to `deploy`
 CLIENT_VARIABLES = ("MUNIMENT_ADDRESS", "MUNIMENT_AS", "MUNIMENT_TOKEN")  # read by the command line as a client
+DATASETS_VARIABLE = "MUNIMENT_DATASETS"  # read by tests and evaluation
 MIB = 1024 * 1024
 
 
@@ -318,7 +319,8 @@ def _config_path(config: Path | None) -> Path | None:
 def _unknown_variables() -> Iterator[str]:
     """A variable that begins like ours and is not is a misspelt one: ignoring it would hide a lost setting."""
     for variable in sorted(os.environ):
-        foreign = variable.endswith(ENGINE_SUFFIX) or variable in (CONFIG_VARIABLE, *CLIENT_VARIABLES)
+        others = (CONFIG_VARIABLE, DATASETS_VARIABLE, *CLIENT_VARIABLES)
+        foreign = variable.endswith(ENGINE_SUFFIX) or variable in others
         if variable.startswith(ENV_PREFIX) and not foreign:
             section = variable.removeprefix(ENV_PREFIX).lower().split("__")[0]
             if section not in Settings.model_fields:
