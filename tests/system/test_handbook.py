@@ -30,6 +30,10 @@ REAL = DATASETS / "handbook-sourcegraph" / "content"
 KEPT = ("sources", "documents", "revisions", "intervals", "snapshots", "activations", "blobs", "unsettled")
 
 
+# A write that is late is made again, and here that is hundreds of documents.
+PATIENT_INDEXER = {"store_call_s": 30.0, "drain_s": 0.2, "search_s": 0.2, "lease_s": 60.0}
+
+
 @dataclass(frozen=True)
 class Ingested:
     folder: Path
@@ -55,7 +59,8 @@ class CheapEncoder:
 @pytest.fixture(scope="module")
 async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[System]:
     """Everything is as `muniment up` runs it, but that the indexer works in this process, with the cheap encoder."""
-    async with whole_system(tmp_path_factory.mktemp("handbook-system"), only=["gateway"]) as whole:
+    directory = tmp_path_factory.mktemp("handbook-system")
+    async with whole_system(directory, only=["gateway"], indexer=PATIENT_INDEXER) as whole:
         stop = asyncio.Event()
         indexing = asyncio.ensure_future(run_indexer(whole.settings, stop, CheapEncoder()))
         try:
