@@ -23,7 +23,7 @@ from core.budget import Budget
 from core.document import Span
 from generation.claims import ClaimKind, ProposedCitation, ProposedClaim
 from generation.sentences import is_heading, sentences
-from generation.verification import MAX_CITATIONS, collapsed
+from generation.verification import MAX_CITATIONS, collapsed, is_turned
 from retrieval.fusion import z_scores
 from retrieval.types import EvidenceItem, Packet, PassageRole
 
@@ -96,6 +96,8 @@ class ExtractiveGenerator:
                 for local in sentences(passage.text):
                     quote = local.cut(passage.text)
                     if len(quote) > LONGEST or is_heading(quote) or _ASSERTS_NOTHING.search(quote):
+                        continue
+                    if is_turned(item, passage, local):
                         continue
                     span = Span(passage.span.start + local.start, passage.span.start + local.end)
                     terms = tuple(self._terms(quote))

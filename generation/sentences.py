@@ -13,6 +13,10 @@ _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]")
 _END = re.compile(r"(?:(?<![.!?…])[.!?…]+[\"'”’»)\]*_]*(?=\s)|[。！？]+[」』”’）]*)")
 _WORD_BEFORE = re.compile(r"[^\W\d_](?:\.?[^\W\d_])*\Z")
 _LONGEST_ABBREVIATION = 12
+_DENIAL = re.compile(
+    r"\b(?:not|never|no|none|nor|neither|cannot|avoid|without|except|unless|forbidden|prohibited|\w+n['’]ts?|don['’]?ts?)\b",
+    re.IGNORECASE,
+)
 _ABBREVIATION = re.compile(
     r"dr|mr|mrs|ms|prof|sr|jr|st|vs|etc|e\.g|i\.e|eg|ie|cf|al|approx|est|dept|inc|ltd|co|corp|u\.s|u\.k|a\.m|p\.m|ph\.d"
 )
@@ -33,6 +37,31 @@ def sentences(text: str) -> tuple[Span, ...]:
 def is_heading(text: str) -> bool:
     """Whether a sentence is a Markdown heading line, which asserts nothing."""
     return _HEADING.match(text) is not None
+
+
+def denies(text: str) -> bool:
+    """Whether the text holds a word of denial: "Never do this:" turns what it leads to into its opposite."""
+    return _DENIAL.search(text) is not None
+
+
+def lead_in(text: str, at: int) -> str | None:
+    """The line that leads to the list in whose item `at` lies; None when `at` lies in no list item.
+
+    It is the item above that ends in a colon and is less indented, or else the line above the whole list, which may be
+    a heading. Empty when the text begins with the list: what led to it is not there.
+    """
+    above = [line.group() for line in _LINE.finditer(text) if line.start() <= at and line.group()]
+    depth: int | None = None  # of the item that `at` lies in
+    while above:
+        line = above.pop()
+        indent = len(line) - len(line.lstrip())
+        if _LIST_MARK.match(line):
+            if depth is not None and indent < depth and line.rstrip().endswith(":"):
+                return line
+            depth = indent if depth is None else depth
+        elif line.strip() and not indent:
+            return None if depth is None else line
+    return None if depth is None else ""
 
 
 def _blocks(text: str) -> Iterator[Span]:

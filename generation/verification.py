@@ -7,8 +7,8 @@ from enum import StrEnum
 from core.document import Span
 from core.ids import DocumentId, SourceId
 from generation.claims import Citation, Claim, ClaimKind, ProposedCitation, ProposedClaim
-from generation.sentences import sentences
-from retrieval.types import EvidenceItem, Packet, Passage
+from generation.sentences import denies, lead_in, sentences
+from retrieval.types import EvidenceItem, EvidenceKind, Packet, Passage, PassageRole
 
 MAX_CITATIONS = 8
 
@@ -22,6 +22,7 @@ class Refusal(StrEnum):
     OUTSIDE_PASSAGE = "outside_passage"
     NOT_VERBATIM = "not_verbatim"
     NOT_WHOLE = "not_whole"
+    TURNED = "turned"
     UNKNOWN_KIND = "unknown_kind"
     NOT_THE_QUOTE = "not_the_quote"
 
@@ -37,7 +38,8 @@ def verify(proposed: ProposedClaim, packet: Packet, claim_id: str) -> Claim | Un
     """The claim, when every citation holds and the text is exactly what they say.
 
     A citation holds when its evidence id is one of this packet's, its span lies in one of that item's passages, the
-    quote is the passage's text there, and begins and ends with sentences: half of one can say the opposite. A QUOTED
+    quote is the passage's text there, and begins and ends with sentences: half of one can say the opposite, and so can
+    an item of a list that is led in by a denial. A QUOTED
     claim's text equals every quote, white space aside, so its numbers, names and negations are the source's own.
     """
     if proposed.kind != ClaimKind.QUOTED:
@@ -74,6 +76,8 @@ def _verified(cited: ProposedCitation, packet: Packet) -> Citation | Unsupported
         return Unsupported(Refusal.NOT_VERBATIM)
     if not _whole(local, passage.text):
         return Unsupported(Refusal.NOT_WHOLE)
+    if is_turned(item, passage, local):
+        return Unsupported(Refusal.TURNED)
     revision = item.record.revision
     return Citation(
         evidence_id=item.evidence_id,
@@ -85,6 +89,18 @@ def _verified(cited: ProposedCitation, packet: Packet) -> Citation | Unsupported
         span=cited.span,
         canonical_uri=revision.canonical_uri,
     )
+
+
+def is_turned(item: EvidenceItem, passage: Passage, local: Span) -> bool:
+    """Whether what leads to the sentence denies it, so that it may not stand alone: an item of a list of don'ts.
+
+    What leads to it is the line above its list, else the introduction that the item has, else its section's heading.
+    """
+    lead = lead_in(passage.text, local.start)
+    intros = [p.text for p in item.passages if p.role is PassageRole.LIST_INTRO]
+    if lead is None and not (item.kind is EvidenceKind.LIST and intros):
+        return False
+    return denies(lead or " ".join(intros) or " ".join(item.section_path[-1:]))
 
 
 def _passage_around(item: EvidenceItem, span: Span) -> Passage | None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generation.sentences import is_heading, sentences
+from generation.sentences import denies, is_heading, lead_in, sentences
 
 
 def cut(text: str) -> list[str]:
@@ -58,3 +58,32 @@ def test_time_grows_with_length_only(unit: str) -> None:
     began = time.perf_counter()
     sentences(unit * 50_000)
     assert time.perf_counter() - began < 3  # quadratic would take minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "item", "lead"),
+    [
+        ("Never do this:\n\n- mix passwords\n- share them", "share them", "Never do this:\n"),
+        ("## Don't\n\n* mix passwords", "mix passwords", "## Don't\n"),
+        ("Rules\n- Avoid:\n  - mixing passwords\n- Use a safe", "mixing passwords", "- Avoid:\n"),
+        ("Rules\n- Avoid:\n  - mixing passwords\n- Use a safe", "Use a safe", "Rules\n"),
+        ("Do:\n1. first\n   and on\n2. second", "and on", "Do:\n"),
+        ("- mix passwords", "mix passwords", ""),
+        ("Never mix passwords. Use a safe.", "Use a safe", None),
+        ("- an item\n\nA paragraph after it.", "A paragraph", None),
+    ],
+)
+def test_what_leads_to_a_list_is_found_from_its_items(text: str, item: str, lead: str | None) -> None:
+    assert lead_in(text, text.index(item)) == lead
+
+
+@pytest.mark.parametrize(
+    "text", ["Never do this:", "## Don't", "## DONTS", "You may not:", "Avoid:", "It isn’t fine to"]
+)
+def test_denials_are_known(text: str) -> None:
+    assert denies(text)
+
+
+@pytest.mark.parametrize("text", ["Always do this:", "## Notes", "The donut rule:", "Knots"])
+def test_other_words_are_no_denials(text: str) -> None:
+    assert not denies(text)

@@ -136,3 +136,14 @@ def test_i7_whatever_is_supported_is_verbatim(start: int, length: int, said: str
     if isinstance(checked, Claim):
         assert start >= 100
         assert local.cut(FIRST.text) == checked.citations[0].quote == checked.text
+
+
+def test_an_item_of_a_list_of_donts_does_not_stand_alone() -> None:
+    denied = item(3, "Never do this:\n\n- Mix passwords of work and home.", 3)
+    checked = verify(proposed(quote(denied, "Mix passwords of work and home.")), packet([denied]), "c1")
+    assert checked == Unsupported(Refusal.TURNED)
+
+
+def test_an_item_of_another_list_stands() -> None:
+    allowed = item(3, "Always do this:\n\n- Keep passwords apart.", 3)
+    assert isinstance(verify(proposed(quote(allowed, "Keep passwords apart.")), packet([allowed]), "c1"), Claim)
