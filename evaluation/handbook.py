@@ -46,6 +46,7 @@ class _Checked:
     """What the documents' passages were found to be."""
 
     passages: int = 0
+    whole: int = 0  # documents of which one packet shows all
     citations: int = 0
     altered: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
@@ -63,7 +64,7 @@ async def measure(system: System) -> list[Figure]:
         before = await _snapshots(client)
         again = await _ingest(system, token, content)
         after = await _snapshots(client)
-    return [*_accounts(content, first), *_verbatim(checked, len(stored)), *_second(again, after - before)]
+    return [*accounts(content, first), *_verbatim(checked, len(stored)), *_second(again, after - before)]
 
 
 async def _ingest(system: System, token: str, content: Path) -> Mapping[str, Any]:
@@ -73,7 +74,8 @@ async def _ingest(system: System, token: str, content: Path) -> Mapping[str, Any
     return report
 
 
-def _accounts(content: Path, report: Mapping[str, Any]) -> list[Figure]:
+def accounts(content: Path, report: Mapping[str, Any]) -> list[Figure]:
+    """Files in = stored + refused, each refusal with a reason, and only what is not Markdown or is empty is refused."""
     files = {path.relative_to(content).as_posix(): path for path in content.rglob("*") if path.is_file()}
     told = {each["document_id"]: each for each in report["documents"]}
     refused = {name: each["reason"] for name, each in told.items() if each["outcome"] == "refused"}
@@ -129,8 +131,17 @@ async def _check_document(client: AsyncClient, content: Path, document_id: str, 
             shown[start:end] = b"\x01" * (end - start)
             if passage.text != text[start:end] or item.content_hash != content_hash:
                 checked.altered.append(document_id)
-    if any(not seen and not character.isspace() for character, seen in zip(text, shown, strict=True)):
-        checked.incomplete.append(document_id)
+    if len(packet.evidence) < MAX_EVIDENCE:  # else there is more than one packet holds
+        checked.whole += 1
+        told = "\n".join(passage.text for item in packet.evidence for passage in item.passages)
+        if any(line not in told for line in not_shown(text, shown)):
+            checked.incomplete.append(document_id)
+
+
+def not_shown(text: str, shown: bytearray) -> list[str]:
+    """Lines that were not shown where they stand. They may be told all the same: equal fragments come once."""
+    marked = "".join("\n" if seen else character for character, seen in zip(text, shown, strict=True))
+    return [line.strip() for line in marked.split("\n") if line.strip()]
 
 
 def _equal_texts(one: evidence_pb2.Evidence, other: evidence_pb2.Evidence) -> bool:
@@ -143,7 +154,11 @@ def _verbatim(checked: _Checked, documents: int) -> list[Figure]:
     return [
         Figure("handbook.altered_passages", len(checked.altered), "", checked.passages, note),
         Figure(
-            "handbook.incomplete_documents", len(checked.incomplete), "", documents, _some(sorted(checked.incomplete))
+            "handbook.incomplete_documents",
+            len(checked.incomplete),
+            "",
+            checked.whole,
+            _some(sorted(checked.incomplete)),
         ),
     ]
 
