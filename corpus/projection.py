@@ -19,7 +19,8 @@ from corpus.catalog.operations import settle
 from corpus.contents import Contents, Copy
 from corpus.store import Selection, Store, StoredFragment, StoredRef, StoreLate
 
-INSERT_REVISIONS = 50  # read and written at a time; a lease is renewed between
+INSERT_REVISIONS = 50  # read at a time
+INSERT_OBJECTS = 200  # written in one call: a busy machine takes seconds for many more; a lease is renewed before each
 
 
 class Step(StrEnum):
@@ -95,10 +96,11 @@ class Projection:
         for start in range(0, len(ordered), INSERT_REVISIONS):
             batch = ordered[start : start + INSERT_REVISIONS]
             objects = await asyncio.to_thread(self._objects, batch)
-            await before_write()  # only now: making the objects may outlast a lease
-            await self._written(
-                self._store.insert(work.tenant_id, [o for o in objects if o.object_id not in held], self._budget())
-            )
+            new = [o for o in objects if o.object_id not in held]
+            for first in range(0, len(new), INSERT_OBJECTS):
+                await before_write()  # only now: making the objects may outlast a lease
+                part = new[first : first + INSERT_OBJECTS]
+                await self._written(self._store.insert(work.tenant_id, part, self._budget()))
 
     async def is_whole(self, work: Work) -> bool:
         """Whether all that is wanted is in the store, on every replica."""
