@@ -195,11 +195,12 @@ class World:
         assert self.stage(put)
         return put
 
-    def put_all(self, texts: dict[str, str]) -> None:
-        """A put of each document in one transaction: quick."""
+    def put_all(self, texts: dict[str, tuple[str, str]]) -> None:
+        """A put of each document, of readers and text, in one transaction: quick."""
 
         def accept(tx: sa.Connection) -> list[str]:
-            return [accept_put(tx, self._new(name, "pq", None, text)).revision_id for name, text in texts.items()]
+            puts = [self._new(name, who, None, text) for name, (who, text) in texts.items()]
+            return [accept_put(tx, put).revision_id for put in puts]
 
         stagings = [self._parsed(revision_id) for revision_id in self.database.write_now(accept)]
         self.database.write_now(lambda tx: [record_staged(tx, *staging) for staging in stagings])

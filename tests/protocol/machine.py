@@ -57,7 +57,8 @@ class Machine:
         world.database.cleared = self._while_a_read_returns
         actions: list[tuple[int, Callable[[], object]]] = [
             (8, self._instant), (3, self._new_publisher), (2, self._new_settler), (6, self._new_reader),
-            (18, self._advance), (12, self._read_on), (1, self._kill), (1, self._expire), (2, self._pass), (4, self._disturb),
+            (18, self._advance), (12, self._read_on), (1, self._kill), (1, self._expire),
+            (2, self._pass), (4, self._disturb),
         ]  # fmt: skip
         for _ in range(steps):
             (action,) = self.rng.choices([a for _, a in actions], [weight for weight, _ in actions])
@@ -180,7 +181,7 @@ class Machine:
 
     def _exists(self, document: str) -> bool:
         d = self.ghost.documents.get(document)
-        return d is not None and not (d.tombstone == d.number)
+        return d is not None and d.tombstone != d.number
 
     # ---- Writers ------------------------------------------------------------------------------------------------
 
@@ -337,9 +338,7 @@ class Machine:
         self._perhaps_deny(0.3)
 
     def _pass(self) -> None:
-        self.world.clock.now += self.rng.choice(
-            [SEND_BOUND_S / 2, SEND_BOUND_S, ACKNOWLEDGE_AFTER_S, ACKNOWLEDGE_AFTER_S]
-        )
+        self.world.clock.now += self.rng.choice([SEND_BOUND_S / 2, SEND_BOUND_S, *[ACKNOWLEDGE_AFTER_S] * 2])
 
     # ---- Comparing ----------------------------------------------------------------------------------------------
 

@@ -45,8 +45,10 @@ def run(folder: Path, test: str) -> None:
         origin = importlib.util.find_spec("core")
         assert origin is not None
         assert str(origin.origin).startswith(str(folder)), origin
-        limit = f"--timeout={LONGEST_S}"
-        code = int(pytest.main(["-q", limit, "-o", "cache_dir=cache", "--rootdir", str(folder), str(folder / test)]))
+        options = ["-q", f"--timeout={LONGEST_S}", "-o", "cache_dir=cache", "--rootdir", str(folder)]
+        # What a failing test leaves behind for the collector says nothing about the mistake.
+        options += ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]
+        code = int(pytest.main([*options, str(folder / test)]))
     except BaseException:  # whatever it is, the table shows it
         traceback.print_exc()
     finally:

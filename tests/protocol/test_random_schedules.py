@@ -1,6 +1,6 @@
 """The implementation against the model on random schedules: invariants a to h of the protocol model.
 
-Each run takes another seed and prints it on failure; `PROTOCOL_SEED` repeats one, `PROTOCOL_SECONDS` goes on for longer.
+Each run takes another seed and prints it on failure; `PROTOCOL_SEED` repeats one, `PROTOCOL_SECONDS` sets how long.
 """
 
 import os
