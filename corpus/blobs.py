@@ -69,7 +69,7 @@ class Blobs:
     """The blob folder of one data directory. Calls block on the disk: writes belong on a thread."""
 
     def __init__(self, folder: Path, keys: KeyStore) -> None:
-        self._folder = folder
+        self._folder = str(folder)
         self._keys = keys
 
     def write(self, tenant_id: TenantId, document: tuple[str, str], kind: BlobKind, data: bytes) -> str:
@@ -78,7 +78,7 @@ class Blobs:
         A blob of that name that is damaged is written anew: who sends a document again has it whole again.
         """
         name = keyed_digest(self._keys.ensure(f"tenant:{tenant_id}"), *document, kind, data)
-        path = self._path(tenant_id, name)
+        path = Path(self._path(tenant_id, name))
         if path.exists() and self._is_whole(tenant_id, document, name):
             _sync_folder(path.parent)  # whoever wrote it may not have come so far yet
             return name
@@ -103,7 +103,8 @@ class Blobs:
         if key is None:
             raise RecordDamaged("the document's key is gone")
         try:
-            sealed = self._path(tenant_id, name).read_bytes()
+            with open(self._path(tenant_id, name), "rb", buffering=0) as file:  # noqa: PTH123 - see _path
+                sealed = file.read()
             return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
         except (OSError, InvalidTag, ValueError) as exc:  # ValueError: shorter than a nonce
             raise RecordDamaged("a blob is missing or altered") from exc
@@ -111,7 +112,7 @@ class Blobs:
     def size(self, tenant_id: TenantId, name: str) -> int:
         """Bytes on the disk; 0 when it is missing, which `read` will say."""
         try:
-            return self._path(tenant_id, name).stat().st_size
+            return os.stat(self._path(tenant_id, name)).st_size  # noqa: PTH116 - see _path
         except OSError:
             return 0
 
@@ -122,8 +123,9 @@ class Blobs:
             return False
         return True
 
-    def _path(self, tenant_id: TenantId, name: str) -> Path:
-        return self._folder / tenant_id / name[:2] / name
+    def _path(self, tenant_id: TenantId, name: str) -> str:
+        """Text, as a search asks for fifty of them and pathlib takes 20 µs each."""
+        return f"{self._folder}/{tenant_id}/{name[:2]}/{name}"
 
 
 def _owner(tenant_id: TenantId, document: tuple[str, str]) -> str:

@@ -20,7 +20,7 @@ from retrieval.errors import ChannelsUnavailable
 from retrieval.expand import drafts
 from retrieval.fusion import candidates_of, z_fusion
 from retrieval.pack import Packed, pack, without
-from retrieval.plan import Ask, QueryPlan, plan, terms_of
+from retrieval.plan import Ask, QueryPlan, plan
 from retrieval.tokens import tokenizer
 from retrieval.types import Candidate, Channel, Packet, Ranked, TokenLedger, Verdict
 from retrieval.view import View
@@ -30,7 +30,7 @@ EXCLUDED_LIMIT = 2_000  # ids that a refill names to the store; past it the chan
 # One that answers what was excluded would be asked until the call's deadline.
 MAX_REFILLS = 64
 DEEPEST = 8_000  # hits of one channel: below the store's own bound of 10,000
-RECORDS_PER_ITEM = 4  # fragments that are read from the record for each item wanted
+RECORDS_PER_ITEM = 3  # fragments that are read from the record for each item wanted
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Searcher:
             plan.terms,
             [item.text for item in packed.items],
             max(cosines, default=None),
-            lambda text: terms_of(text, self._analyser),
+            lambda text: self._analyser.found(text, plan.terms),
         )
         return Packet(packed.items, packed.tokens, verdict, degradations)
 

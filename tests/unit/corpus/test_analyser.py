@@ -135,3 +135,29 @@ def test_a_long_question_full_of_identifiers_costs_time_in_proportion_to_its_len
     query = lexical_query(analyse(text), identifiers(text)).split()
     assert time.process_time() - began < 3
     assert "=word77" in query
+
+
+_PIECES = st.sampled_from(
+    [text for text, _, _ in GOLDEN]
+    + [
+        "dying",
+        "aged",
+        "Dies",
+        "agreed",
+        "only",
+        "was",
+        "résumé",
+        "ΑΣ.txt",
+        "a/b/getUserById.py",
+        "ＡＢＣ",
+        "of",
+        "ied",
+    ]
+)
+_MIXED = st.lists(_PIECES | st.text("aeiouydingsCVE2_-. ", max_size=9), max_size=8).map(" ".join)
+
+
+@given(_MIXED, _MIXED)
+def test_found_is_what_analysing_the_whole_text_would_find(text: str, query: str) -> None:
+    wanted = set(analyse(query).split()) | set(identifiers(query).split())
+    assert Analyser().found(text, wanted) == wanted & (set(analyse(text).split()) | set(identifiers(text).split()))
