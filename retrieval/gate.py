@@ -6,6 +6,7 @@ began less than SEND_BOUND_S ago; denials are acknowledged later than that after
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic, time
@@ -15,8 +16,10 @@ from core.stages import Stage, limit_ms
 from corpus.acknowledge import SEND_BOUND_S
 from corpus.errors import CatalogUnavailable
 from corpus.reading import Clearing
+from corpus.record import RevisionRecord
 from policy.audit import AuditLog, ReleasedItem
 from policy.engine import PolicyEngine
+from policy.errors import PolicyError
 from policy.principal import Principal
 from retrieval.errors import AccessChanged, ReleaseUnavailable
 from retrieval.view import View
@@ -115,7 +118,17 @@ class Gate:
         """Those whose every binding access policy permits today, and the request's filter too."""
         if before.policy_revision != view.revisions.policy:
             raise ReleaseUnavailable("policy was replaced during the request")
-        records = view.opened.revisions_by_key(sorted(before.live), live=live)
+        return await self._permitted(view, view.opened.revisions_by_key(sorted(before.live), live=live))
+
+    async def foresee(self, view: View, records: Sequence[RevisionRecord]) -> None:
+        """Ask policy about what is likely to be released, while the packet is made: it keeps the answer.
+
+        Nothing rests on it: `release` asks anew, and meets the same fault if there is one.
+        """
+        with suppress(PolicyError):
+            await self._permitted(view, records)
+
+    async def _permitted(self, view: View, records: Sequence[RevisionRecord]) -> frozenset[int]:
         if not records:
             return frozenset()
         items = [(str(record.revision_key), attributes) for record in records for attributes in record.attribute_sets()]

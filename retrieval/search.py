@@ -1,8 +1,9 @@
 """One search: channels under one filter, the gate's first pass, fusion, packing. What comes out is not released yet."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,13 @@ EXCLUDED_LIMIT = 2_000  # ids that a refill names to the store; past it the chan
 MAX_REFILLS = 64
 DEEPEST = 8_000  # hits of one channel: below the store's own bound of 10,000
 RECORDS_PER_ITEM = 3  # fragments that are read from the record for each item wanted
+STEPS_TO_SEND = 3  # of the event loop, until a question to policy is on its way
+
+Foresee = Callable[[View, Sequence[RevisionRecord]], Coroutine[Any, Any, None]]
+
+
+async def nothing_ahead(view: View, records: Sequence[RevisionRecord]) -> None:
+    """For callers without a gate."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,11 @@ class Searcher:
         self._encoder = encoder
         self._analyser = analyser
 
-    async def search(self, view: View, plan: QueryPlan) -> SearchResult:
-        """The packet for `plan`; ChannelsUnavailable when none answers. Who may see nothing costs no store call."""
+    async def search(self, view: View, plan: QueryPlan, foresee: Foresee = nothing_ahead) -> SearchResult:
+        """The packet for `plan`; ChannelsUnavailable when none answers. Who may see nothing costs no store call.
+
+        `foresee` is told the revisions that are likely to be in it, and runs while it is made.
+        """
         # Before its first publication a tenant is not in the store at all, which must not look like a store away.
         if view.sees_nothing or view.opened.pin.seq == 0:
             empty = Packet((), TokenLedger(plan.profile.tokenizer, plan.max_tokens, 0), Verdict.EMPTY)
@@ -74,13 +85,22 @@ class Searcher:
                 for record in records
                 for id_ in [record.fragment.fragment_id]
             )
-        with view.stages.timed(Stage.PACK):
-            if view.opened.are_long(item.record.revision for item in ranked):
-                packed = await asyncio.to_thread(self._packed, view, plan, ranked)  # others need the event loop
-            else:
-                packed = self._packed(view, plan, ranked)
-            cosines = _cosines(ranked, {item.record.revision.revision_key for item in packed.items})
-            packet = self._packet(plan, packed, cosines.values(), view.stages.degradations)
+        likely = {item.record.revision.revision_key: item.record.revision for item in ranked[: plan.k]}
+        ahead = asyncio.create_task(foresee(view, list(likely.values())))
+        try:
+            for _ in range(STEPS_TO_SEND):
+                await asyncio.sleep(0)
+            with view.stages.timed(Stage.PACK):
+                if view.opened.are_long(item.record.revision for item in ranked):
+                    packed = await asyncio.to_thread(self._packed, view, plan, ranked)  # others need the event loop
+                else:
+                    packed = self._packed(view, plan, ranked)
+                cosines = _cosines(ranked, {item.record.revision.revision_key for item in packed.items})
+                packet = self._packet(plan, packed, cosines.values(), view.stages.degradations)
+            with view.stages.timed(Stage.GATE):
+                await ahead
+        finally:
+            ahead.cancel()
         return SearchResult(packet, found, cosines)
 
     def plan(self, ask: Ask, stages: StageLog) -> QueryPlan:

@@ -18,6 +18,7 @@ of five paragraphs of an encyclopaedia and English questions; elsewhere they are
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from retrieval.types import Verdict
 
@@ -82,6 +83,8 @@ def judge(terms: Sequence[str], texts: Sequence[str], top_cosine: float | None, 
     if top_cosine is not None and not terms:
         return Verdict.SUFFICIENT if top_cosine >= NEAR else Verdict.WEAK
     rule = LEXICAL_ONLY if top_cosine is None else WITH_DENSE
-    # Item by item, and no further than the first that is good enough: analysing ten items took a third of a search.
-    good = any(rule.margin(features_of(terms, [text], top_cosine, terms_of)) >= 0 for text in texts)
+    # No further than to the first that is good enough, as analysing ten items took a third of a search: nearness alone
+    # may do, and coverage only adds to it.
+    features = chain([Features(0.0, top_cosine)], (features_of(terms, [text], top_cosine, terms_of) for text in texts))
+    good = any(rule.margin(each) >= 0 for each in features)
     return Verdict.SUFFICIENT if good and terms else Verdict.WEAK

@@ -120,7 +120,7 @@ class _Evidence:
         consistency = consistency_of(request.consistency, call.principal.tenant_id, self._serving.tokens)
         valid_at = seconds_of(request.valid_at, "valid_at") if request.HasField("valid_at") else None
         view = await view_of(self._serving, call, rpc, consistency, valid_at)
-        return plan, view, await self._serving.searcher.search(view, plan)
+        return plan, view, await self._serving.searcher.search(view, plan, self._serving.gate.foresee)
 
     async def _send_packet(self, plan: QueryPlan, view: View, result: SearchResult, call: StreamCall) -> Packet:
         packet_id = new_id()
