@@ -1,4 +1,4 @@
-"""What somebody without Muniment would run: embed the query, ask the store twice, side by side, under one filter.
+"""What somebody without Muniment would run: embed the query, then ask the store twice, side by side, under one filter.
 
 The filter, the pin and the limits are the very ones that Search uses: policy is asked once, beforehand. This module
 reaches behind the gateway on purpose: the store's own calls are what Search is compared with.
@@ -17,7 +17,7 @@ from core.budget import Budget
 from core.ids import TenantId
 from corpus.analyser import Analyser
 from corpus.catalog.database import Database
-from corpus.encoder import AsyncQueryEncoder, MiniLmEncoder
+from corpus.encoder import AsyncQueryEncoder, MiniLmEncoder, Vectors
 from corpus.pinning import take_pin
 from corpus.representations import default_representation
 from corpus.store import Scope, StoreQuery
@@ -34,7 +34,7 @@ BUDGET_S = 30.0
 
 
 class BareSearch:
-    """Use it in `async with`. As the gateway does, it embeds on a thread while the words are looked up."""
+    """Use it in `async with`."""
 
     def __init__(self, data_dir: Path, tenant: str, subject: str, roles: tuple[str, ...]) -> None:
         self._data_dir = data_dir
@@ -51,7 +51,8 @@ class BareSearch:
             endpoints.weaviate_http, endpoints.weaviate_grpc, credentials.weaviate_api_key, False
         )
         self._store = await self._stack.enter_async_context(WeaviateStore(endpoint, default_representation()))
-        self._encoder = await self._stack.enter_async_context(AsyncQueryEncoder(MiniLmEncoder()))
+        self._model = MiniLmEncoder()
+        self._encoder = await self._stack.enter_async_context(AsyncQueryEncoder(self._model))
         self._query = await self._store_query(endpoints, credentials)
         return self
 
@@ -61,16 +62,25 @@ class BareSearch:
         await self._stack.aclose()
 
     async def __call__(self, query: str) -> int:
-        """Hits of both calls."""
+        """Embed, then both calls side by side; the number of hits."""
         budget = Budget.of_seconds(BUDGET_S)
-        analysed, identifiers = self._analyser.analyse(query), self._analyser.identifiers(query)
-        by_words, by_meaning = await asyncio.gather(
-            self._store.lexical(self._query, analysed, identifiers, budget), self._dense(query, budget)
-        )
-        return len(by_words) + by_meaning
+        vector = self._model.encode_query(query)
+        return sum(await asyncio.gather(self._by_words(query, budget), self._by_meaning(vector, budget)))
 
-    async def _dense(self, query: str, budget: Budget) -> int:
-        vector = await self._encoder.encode_query(query, budget)
+    async def overlapped(self, query: str) -> int:
+        """As the gateway does it: on a thread the query is embedded while the words are looked up."""
+        budget = Budget.of_seconds(BUDGET_S)
+
+        async def by_meaning() -> int:
+            return await self._by_meaning(await self._encoder.encode_query(query, budget), budget)
+
+        return sum(await asyncio.gather(self._by_words(query, budget), by_meaning()))
+
+    async def _by_words(self, query: str, budget: Budget) -> int:
+        analysed, identifiers = self._analyser.analyse(query), self._analyser.identifiers(query)
+        return len(await self._store.lexical(self._query, analysed, identifiers, budget))
+
+    async def _by_meaning(self, vector: Vectors, budget: Budget) -> int:
         return len(await self._store.dense(self._query, vector, budget))
 
     async def _store_query(self, endpoints: Endpoints, credentials: EngineCredentials) -> StoreQuery:
