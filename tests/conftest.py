@@ -9,9 +9,10 @@ from tests.system.whole import System, whole_system
 
 
 def pytest_configure() -> None:
-    """A run in a shell's background inherits an ignored SIGINT, and so would every process under test."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """A run in a shell's background, or under nohup, inherits ignored signals, and so would all that is under test."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
