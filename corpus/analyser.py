@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-import snowballstemmer
+import Stemmer
 
 ANALYSER_VERSION = "words-1"  # step it when an output changes: the golden cases of the tests say when
 
@@ -38,7 +38,7 @@ _COUNTED = re.compile(r"\d+(?:st|nd|rd|th|s)", re.IGNORECASE)  # 5th, 1990s
 _SHORT = 6  # characters: `aged`, `dying` and the like can lose their second letter to a suffix
 _LONGEST_TERM = 200  # characters; what is longer is data, not a word
 
-_stemmer = snowballstemmer.stemmer("english")
+_stemmer = Stemmer.Stemmer("english")
 _stemmer_lock = threading.Lock()  # the stemmer keeps the word it works on in itself
 
 

@@ -15,7 +15,7 @@ import pytest
 
 LIBRARIES = (
     "aiohttp", "alembic.command", "alembic.config", "cryptography.hazmat.primitives.ciphers.aead", "numpy",
-    "onnxruntime", "snowballstemmer", "sqlalchemy.dialects.sqlite", "structlog", "tokenizers",
+    "onnxruntime", "sqlalchemy.dialects.sqlite", "Stemmer", "structlog", "tokenizers",
     "uuid_utils",
 )  # fmt: skip
 LONGEST_S = 60
