@@ -92,8 +92,6 @@ class OpenCorpus:
         self._blobs = blobs
         self._by_document = "document" in attributes_in(access)
         self._permitted_of: dict[tuple[Any, ...], bool] = {}
-        self._records: dict[FragmentId, FragmentRecord] = {}
-        self._texts: dict[int, str] = {}
         self._overlay = self._read_overlay() if pin.unsettled else frozenset()
 
     async def lexical(
@@ -125,26 +123,18 @@ class OpenCorpus:
 
     def records(self, fragment_ids: Sequence[FragmentId]) -> list[FragmentRecord]:
         """The judged fragments with their revisions, in the order given; what is gone meanwhile is left out."""
-        missing = [fragment_id for fragment_id in fragment_ids if fragment_id not in self._records]
         rows = self._database.read(
             f"SELECT f.fragment_id, f.ordinal, f.span_start, f.span_end, f.text_hash, f.kind, f.layout, {_RECORD} "  # noqa: S608
             "FROM json_each(:ids) j CROSS JOIN fragments f ON f.fragment_id = j.value "
             f"CROSS JOIN revisions r ON r.revision_key = f.revision_key {_JOINS} WHERE d.tenant_id = :tenant",
-            {"ids": json.dumps(missing), "tenant": self.pin.tenant_id},
+            {"ids": json.dumps(list(fragment_ids)), "tenant": self.pin.tenant_id},
         )
-        revisions = {record.revision.revision_key: record.revision for record in self._records.values()}
-        found = self._records
+        revisions: dict[int, RevisionRecord] = {}
+        found: dict[FragmentId, FragmentRecord] = {}
         for row in rows:
             revision = revisions.get(row[7]) or revisions.setdefault(row[7], self._record(row[7:]))
             found[FragmentId(row[0])] = FragmentRecord(fragment_of(*row[:7]), revision)
         return [found[fragment_id] for fragment_id in fragment_ids if fragment_id in found]
-
-    def prepare(self, fragment_ids: Sequence[FragmentId]) -> None:
-        """Read records and texts that will probably be asked for, while the caller waits for something else."""
-        records = self.records(fragment_ids)
-        if not self.are_long(record.revision for record in records):
-            for record in records:
-                self.text(record.revision)
 
     def revisions_by_key(self, revision_keys: Iterable[int], *, live: bool = True) -> list[RevisionRecord]:
         """Revisions as the record has them now and as the access filter permits; `live`: in the pinned snapshot."""
@@ -216,18 +206,12 @@ class OpenCorpus:
         return left < 0
 
     def text(self, revision: RevisionRecord) -> str:
-        """The revision's canonical text; RecordDamaged unless it has the hash that the catalog has (I6).
-
-        Read once for each request.
-        """
-        kept = self._texts.get(revision.revision_key)
-        if kept is not None:
-            return kept
+        """The revision's canonical text; RecordDamaged unless it has the hash that the catalog has (I6)."""
         document = (revision.subject.source, revision.subject.document)
         data = self._blobs.read(self.pin.tenant_id, document, revision.canonical_blob)
         if hashlib.sha256(data).hexdigest() != revision.content_hash:
             raise RecordDamaged("a canonical text does not match its hash")
-        return self._texts.setdefault(revision.revision_key, data.decode())
+        return data.decode()
 
     def clear(self, revision_keys: Iterable[int], *, live: bool = True) -> Clearing:
         """The release read: epoch, policy revision and which revisions may still be released, in one statement."""

@@ -120,8 +120,15 @@ class Searcher:
         return self._packet(plan, rest, cosines, result.packet.degradations)
 
     def _packed(self, view: View, plan: QueryPlan, ranked: tuple[Ranked, ...]) -> Packed:
+        texts: dict[int, str] = {}
+
+        def text_of(revision: RevisionRecord) -> str:
+            if revision.revision_key not in texts:
+                texts[revision.revision_key] = view.opened.text(revision)
+            return texts[revision.revision_key]
+
         counter = tokenizer(plan.profile.tokenizer)
-        return pack(drafts(ranked), view.opened.text, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
+        return pack(drafts(ranked), text_of, counter, max_tokens=plan.max_tokens, max_evidence=plan.k)
 
     def _packet(
         self, plan: QueryPlan, packed: Packed, cosines: Iterable[float], degradations: tuple[Degradation, ...]
@@ -164,8 +171,8 @@ class Searcher:
 class _Channels:
     """The channels of one search; the query is embedded once, however often they are asked.
 
-    `allowed` are the hits that the record permits. Those by words are looked at while the store works on those by
-    meaning, and what is likely to be shown of them is read: earlier it would hold up the encoder, later the caller.
+    `allowed` are the hits that the record permits. Each channel's are looked at as soon as they are there: while the
+    store still works on the other channel, that costs the caller nothing.
     """
 
     def __init__(self, encoder: AsyncQueryEncoder, view: View, plan: QueryPlan) -> None:
@@ -174,15 +181,12 @@ class _Channels:
         self._plan = plan
         self._vector: npt.NDArray[np.float32] | None = None
         self._judged: set[FragmentId] = set()
-        self._dense_is_asked = asyncio.Event()
         self.allowed: set[FragmentId] = set()
 
     async def all(self, excluded: frozenset[FragmentId], depth: int) -> dict[Channel, list[StoredHit]]:
         """Side by side; one that fails or is late is left out and said. ChannelsUnavailable when none is left."""
-        calls = {Channel.LEXICAL: self._lexical, Channel.DENSE: self._dense}
         asked = self._plan.channels
-        self._dense_is_asked.clear()
-        answers = await asyncio.gather(*(calls[c](excluded, depth) for c in asked), return_exceptions=True)
+        answers = await asyncio.gather(*(self._one(c, excluded, depth) for c in asked), return_exceptions=True)
         legs: dict[Channel, list[StoredHit]] = {}
         for channel, answer in zip(asked, answers, strict=True):
             if isinstance(answer, EncoderError):
@@ -198,38 +202,26 @@ class _Channels:
             raise ChannelsUnavailable("no channel answered") from causes[0]
         return legs
 
-    async def _lexical(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
-        plan, budget = self._plan, _limited(self._view.budget, Stage.CHANNELS)
-        hits = await self._view.opened.lexical(plan.analysed, plan.identifiers, plan.scope, excluded, depth, budget)
-        if Channel.DENSE in plan.channels:
-            await self._dense_is_asked.wait()
-        self._judge(hits)
-        likely = [hit.fragment_id for hit in hits if hit.fragment_id in self.allowed]
-        self._view.opened.prepare(likely[: plan.k])
-        return hits
-
-    async def _dense(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
-        plan, budget = self._plan, self._view.budget
-        try:
-            if self._vector is None:
-                with self._view.stages.timed(Stage.EMBED):
-                    self._vector = await self._encoder.encode_query(plan.query, _limited(budget, Stage.EMBED))
-            limited = _limited(budget, Stage.CHANNELS)
-            asked = asyncio.create_task(self._view.opened.dense(self._vector, plan.scope, excluded, depth, limited))
-            await asyncio.sleep(0)  # so that it is on its way
-        finally:
-            self._dense_is_asked.set()
-        try:
-            hits = await asked
-        finally:
-            asked.cancel()
-        self._judge(hits)
-        return hits
-
-    def _judge(self, hits: list[StoredHit]) -> None:
+    async def _one(self, channel: Channel, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
+        ask = self._lexical if channel is Channel.LEXICAL else self._dense
+        hits = await ask(excluded, depth)
         fresh = {hit.fragment_id for hit in hits} - self._judged
         self._judged |= fresh
         self.allowed |= self._view.opened.judge(fresh, self._plan.scope)
+        return hits
+
+    async def _lexical(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
+        plan, budget = self._plan, _limited(self._view.budget, Stage.CHANNELS)
+        return await self._view.opened.lexical(plan.analysed, plan.identifiers, plan.scope, excluded, depth, budget)
+
+    async def _dense(self, excluded: frozenset[FragmentId], depth: int) -> list[StoredHit]:
+        plan, budget = self._plan, self._view.budget
+        if self._vector is None:
+            with self._view.stages.timed(Stage.EMBED):
+                self._vector = await self._encoder.encode_query(plan.query, _limited(budget, Stage.EMBED))
+        return await self._view.opened.dense(
+            self._vector, plan.scope, excluded, depth, _limited(budget, Stage.CHANNELS)
+        )
 
 
 def _cosines(ranked: Iterable[Ranked], packed: set[int]) -> dict[int, float]:

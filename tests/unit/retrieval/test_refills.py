@@ -35,9 +35,6 @@ class Stubborn:
     def judge(self, _ids: object, _scope: object) -> frozenset[FragmentId]:
         return frozenset()
 
-    def prepare(self, ids: object) -> None:
-        assert not ids, "nothing that is not permitted is read"
-
 
 async def test_a_store_that_ignores_what_is_excluded_is_not_asked_for_ever() -> None:
     store, stages = Stubborn(), StageLog()
